@@ -1,0 +1,1 @@
+"""Operations (one per route), background loops, and the HTTP edge."""

@@ -1,0 +1,1 @@
+"""Program packages: manifest, archive, descriptor, publication, stores."""

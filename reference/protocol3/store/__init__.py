@@ -1,0 +1,1 @@
+"""PostgreSQL: migrations, records to rows and back, guards, transactions, clocks."""

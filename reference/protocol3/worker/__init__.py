@@ -1,0 +1,1 @@
+"""The worker: sessions, consumers, leases, program processes, settlement."""
