@@ -1,1 +1,1 @@
-"""The wire contract in code: strict JSON, value rules, errors, limits and typed messages. Imports nothing of the reference."""
+"""The wire contract in code: strict JSON, value rules, errors, limits, messages. Imports nothing of the reference."""

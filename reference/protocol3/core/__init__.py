@@ -1,1 +1,1 @@
-"""Pure decisions: records and an instant in, new records and effects out. No clock, no I/O, no identifiers made here."""
+"""Pure decisions: records and an instant in, new records and effects out. No clock, no I/O, no identifier made here."""
