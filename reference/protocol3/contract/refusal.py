@@ -1,0 +1,43 @@
+"""A refused request: the one exception that becomes an error object (part 00 section 3.6)."""
+
+from typing import Final
+
+from protocol3_spec import errors
+
+from protocol3.contract.limits import ERROR_MESSAGE_CHARS
+from protocol3.contract.strict_json import JsonValue
+
+_ERRORS: Final = errors()
+
+
+class Refusal(Exception):
+    """Error `code` with its `status`; `message` exists exactly for the codes that carry one (HTTP-064, HTTP-066).
+
+    `status` is needed only where a code has several (413 and 415 of `invalid_input`). Raises ValueError for a
+    code, status or message that the contract does not pair.
+    """
+
+    def __init__(self, code: str, message: str | None = None, *, status: int | None = None) -> None:
+        entry = _ERRORS.get(code)
+        if entry is None:
+            raise ValueError(f"unknown error code {code!r}")
+        if entry.message != (message is not None):
+            raise ValueError(f"{code} {'needs a' if entry.message else 'carries no'} message")
+        if status is not None and status not in entry.statuses:
+            raise ValueError(f"{code} does not go with status {status}")
+        super().__init__(code, message)
+        self.code: Final = code
+        self.message: Final = None if message is None else message[:ERROR_MESSAGE_CHARS]
+        self.status: Final = status or entry.statuses[0]
+
+    def __str__(self) -> str:
+        return self.code if self.message is None else f"{self.code}: {self.message}"
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The error object: `code`, and `message` where the code carries one."""
+        return {"code": self.code} if self.message is None else {"code": self.code, "message": self.message}
+
+
+def invalid(at: str, reason: str) -> Refusal:
+    """`400/invalid_input` that names the place, such as `body.input.data`; never quotes the value found there."""
+    return Refusal("invalid_input", f"{at}: {reason}")
