@@ -1,0 +1,347 @@
+"""The durable records, one frozen dataclass per table, fields in column order.
+
+A record is what the store keeps and what a decision reads and returns; the store maps it to its table by
+position (a test compares fields and columns). Control records are small and change; bodies are written once and
+hold application JSON as compact bytes. All instants are scope time in Unix milliseconds unless the name says real.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A worker session (DLV-001). `version` guards it against concurrent extension."""
+
+    id: str
+    scope_id: int
+    queue: str
+    concurrency: int
+    expires_at: int
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Latest completed acquisition of one consumer: empty when `task_id` is None (part 10 section 9.1)."""
+
+    session_id: str
+    consumer_id: int
+    sequence: int
+    task_id: str | None
+    attempt_id: str | None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Control record of a task. `version` covers its attempts, settlements, history and local-result budget."""
+
+    id: str
+    scope_id: int
+    queue: str
+    run_id: str
+    state: str
+    submitted_at: int
+    available_at: int
+    terminal_at: int | None
+    cancel_requested_at: int | None
+    attempt_count: int
+    current_attempt_id: str | None
+    latest_attempt_id: str | None
+    history_length: int
+    max_attempts: int
+    retry_delay_ms: int
+    attempt_timeout_ms: int
+    correlation_key: str | None
+    workflow_id: str | None
+    activation: bool
+    parent_workflow_id: str | None
+    root_workflow_id: str | None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskBody:
+    """Written once at acceptance: normalised input, pinned descriptor, first accepted origin (TASK-101, TASK-108)."""
+
+    task_id: str
+    idempotency_key: str | None
+    input: bytes
+    descriptor: bytes
+    origin_trace: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One public idempotency key; `space` is `task` or `workflow` (TASK-103, WF-011). Insertion is the guard."""
+
+    scope_id: int
+    space: str
+    key: str
+    subject_id: str
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt with its lease (DLV-027). `verdict` is the classification of the accepted report, if any."""
+
+    id: str
+    task_id: str
+    number: int
+    lease_id: str
+    session_id: str
+    consumer_id: int
+    event_id: str
+    claimed_at: int
+    deadline: int
+    authority_deadline: int
+    lease_expires_at: int
+    state: str
+    may_have_started: bool
+    renew_sequence: int
+    renew_intent: str | None
+    quiescence: str
+    settled_at: int | None
+    verdict: str | None
+    finished_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The accepted settlement command of an attempt, never rewritten (DLV-083, DLV-086)."""
+
+    attempt_id: str
+    operation_id: str
+    command: bytes
+    identity: bytes
+    accepted_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """One history record of a task; sequences start at 1 without gaps (TASK-132)."""
+
+    task_id: str
+    sequence: int
+    at: int
+    reason: str
+    attempt_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """Control record of a workflow. `version` covers child keys, forks, waits, inbox and checkpoint.
+
+    `state` is one of running, waiting, failing, cancelling, succeeded, failed, cancelled. `wait_key` names the
+    open external wait. `inbox_count` and `inbox_bytes` count pending events only (EVT-018).
+    """
+
+    id: str
+    scope_id: int
+    state: str
+    revision: int
+    activation_id: str | None
+    submitted_at: int
+    terminal_at: int | None
+    correlation_key: str | None
+    parent_id: str | None
+    root_id: str | None
+    owner_key: str | None
+    depth: int
+    wait_key: str | None
+    inbox_count: int
+    inbox_bytes: int
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowBody:
+    """Written once: normalised input, pinned descriptor, origin and first continuation (WF-010, FRK-004)."""
+
+    workflow_id: str
+    idempotency_key: str | None
+    input: bytes
+    descriptor: bytes
+    origin_trace: bytes | None
+    entrypoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Intended (failing, cancelling) or final outcome; shown only in a terminal state (WF-040).
+
+    `kind` is succeeded, failed or cancelled; `body` is the output or the error object as compact JSON.
+    """
+
+    workflow_id: str
+    kind: str
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a waiting workflow resumes with. `until` is the JSON array of awaited child keys of a suspend."""
+
+    workflow_id: str
+    continuation: str
+    state: bytes
+    until: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """Budgets of one logical activation over all its attempts (LOC-009, FRK-017, CHD-024)."""
+
+    task_id: str
+    workflow_id: str
+    revision: int
+    local_count: int
+    local_bytes: int
+    fork_count: int
+    fork_bytes: int
+    new_children: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationContext:
+    """The frozen part of an activation's context (ACT-020), written with the activation."""
+
+    task_id: str
+    continuation: str
+    state: bytes
+    inputs: bytes
+    wake: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """One accepted local record with the attempt that stored it (LOC-004)."""
+
+    activation_id: str
+    key: str
+    attempt_id: str
+    record: bytes
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """One accepted fork; `branch_keys` is a JSON array in request order."""
+
+    workflow_id: str
+    key: str
+    activation_id: str
+    attempt_id: str
+    identity: bytes
+    branch_keys: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """Ownership link of a task child, workflow child or branch (CHD-010). Its state is read from the child itself.
+
+    `kind` is task or workflow; `identity` is the digest of the kind with the normalised submission.
+    """
+
+    workflow_id: str
+    key: str
+    kind: str
+    child_id: str
+    fork_key: str | None
+    identity: bytes
+    consumed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """An external wait ever installed; its key is one-shot for the workflow (TMR-003)."""
+
+    workflow_id: str
+    key: str
+    kind: str
+    deadline: int | None
+    open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """Receipt of an accepted event (EVT-010). `retired` once its wait was resolved (TMR-015)."""
+
+    workflow_id: str
+    key: str
+    source: str
+    event_id: str
+    identity: bytes
+    size: int
+    accepted_at: int
+    retired: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxBody:
+    """The complete envelope of an accepted event (EVT-001)."""
+
+    workflow_id: str
+    key: str
+    event: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obligation:
+    """Something that must happen after a commit (RCV-001).
+
+    `kind`: decision (an activation ended), child (an owned task or workflow ended), wake (an event was accepted),
+    drain (a failing or cancelling workflow), cancel (a workflow whose owner drains). `subject` is the task or child
+    concerned. `created_at` is scope time (RCV-021); `ready_real` is real time: a new one is ready a little later
+    than now because the process that commits it handles it at once and others only take over what was left.
+    """
+
+    id: str
+    scope_id: int
+    kind: str
+    workflow_id: str
+    subject: str
+    created_at: int
+    ready_real: int
+    tries: int
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agenda:
+    """Something due at an instant of its scope; may be early, never late. `kind`: lease (ref task), wait (ref workflow)."""
+
+    kind: str
+    ref: str
+    scope_id: int
+    due: int
+
+
+Record: TypeAlias = (
+    Session
+    | Cursor
+    | Task
+    | TaskBody
+    | Submission
+    | Attempt
+    | Settlement
+    | History
+    | Workflow
+    | WorkflowBody
+    | Outcome
+    | Checkpoint
+    | Activation
+    | ActivationContext
+    | Local
+    | Fork
+    | Child
+    | Wait
+    | Inbox
+    | InboxBody
+    | Obligation
+    | Agenda
+)

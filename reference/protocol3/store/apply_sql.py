@@ -1,0 +1,53 @@
+"""The text of the `apply` function, derived from the table list so that records, tables and writes cannot drift.
+
+`apply(guards, valid_until_real, done, unscheduled, <one array per table>)` locks the guards in the given order,
+compares versions, reads the clock after the locks, and writes everything or nothing. It returns false on a miss. A
+unique violation (a submission key, a child key) is a miss as well and reaches the caller as that error.
+"""
+
+from __future__ import annotations
+
+from protocol3.store.tables import TABLES, Table
+
+
+def _write(table: Table) -> str:
+    array = f"new_{table.name}"
+    insert = f"insert into {table.name} as old select * from unnest({array})"
+    if not table.once:
+        insert += (
+            f" on conflict ({', '.join(table.key)}) do update set "
+            f"({', '.join(table.changing)}) = row({', '.join('excluded.' + c for c in table.changing)})"
+        )
+        if table.guard is not None:  # a row that no guard covered may be new, never a lost update
+            insert += " where old.version = excluded.version - 1"
+    return f"""  if cardinality({array}) > 0 then
+    {insert};
+    get diagnostics written = row_count;
+    if written <> cardinality({array}) then raise exception 'unguarded write of {table.name}' using errcode = '40001'; end if;
+  end if;
+"""
+
+
+def apply_function() -> str:
+    """`create or replace function apply(...)` for the current table list."""
+    arguments = ", ".join(f"new_{t.name} {t.name}[]" for t in TABLES)
+    writes = "".join(_write(t) for t in TABLES)
+    return f"""create or replace function apply(
+  guards guard[], valid_until_real bigint, done text[], unscheduled text[], {arguments}
+) returns boolean language plpgsql as $apply$
+declare written bigint;
+begin
+  if not lock_guards(guards) then return false; end if;
+  if valid_until_real <= floor(extract(epoch from clock_timestamp()) * 1000)::bigint then return false; end if;
+{writes}  if cardinality(done) > 0 then delete from obligation where id = any(done); end if;
+  if cardinality(unscheduled) > 0 then
+    delete from agenda a using unnest(unscheduled[1:cardinality(unscheduled) / 2], unscheduled[cardinality(unscheduled) / 2 + 1:])
+      as gone(kind, ref) where a.kind = gone.kind and a.ref = gone.ref;
+  end if;
+  return true;
+end $apply$;
+"""
+
+
+#: The statement that calls it; parameters in the order of the function's arguments.
+APPLY = "select apply(" + ", ".join(f"${i + 1}" for i in range(4 + len(TABLES))) + ")"

@@ -1,0 +1,83 @@
+"""Opening a database: the pool, the schema, migrations, and scopes.
+
+The minimum server version is what the SQL needs; 15 and 18 are tested.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import asyncpg
+
+from protocol3.store.apply_sql import apply_function
+
+SCHEMA = "protocol3"
+MINIMUM_SERVER = 150000
+#: One coordinator gains nothing from more connections on few cores, and longer queues cost p99.
+POOL_SIZE = 8
+
+
+class DatabaseError(Exception):
+    """The database cannot be used; the message says what to do."""
+
+
+async def open_pool(dsn: str, *, size: int = POOL_SIZE) -> asyncpg.Pool[asyncpg.Record]:
+    """A pool whose connections see only our schema. Raises DatabaseError, or what asyncpg raises for a lost server."""
+
+    async def keep(_: object) -> None:
+        """Sessions hold no state between transitions, so a release needs no round trip."""
+
+    return await asyncpg.create_pool(
+        dsn,
+        min_size=1,
+        max_size=size,
+        command_timeout=30,
+        reset=keep,
+        server_settings={"search_path": SCHEMA, "application_name": "protocol3", "jit": "off"},
+    )
+
+
+async def migrate(dsn: str) -> list[str]:
+    """Bring the schema up to date in one transaction; the names of the migrations that ran.
+
+    Concurrent callers wait for each other. Raises DatabaseError when the server is too old or not UTF-8.
+    """
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        if int(await connection.fetchval("show server_version_num")) < MINIMUM_SERVER:
+            raise DatabaseError("the PostgreSQL server is older than 15; use a newer one")
+        if await connection.fetchval("show server_encoding") != "UTF8":
+            raise DatabaseError(
+                "the database is not encoded in UTF8; create it with: createdb -E UTF8 -T template0 NAME"
+            )
+        async with connection.transaction():
+            await connection.execute("select pg_advisory_xact_lock(hashtext('protocol3.migrate'))")
+            return await _migrate(connection)
+    finally:
+        await connection.close()
+
+
+async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
+    await connection.execute(f"create schema if not exists {SCHEMA}; set local search_path to {SCHEMA}")
+    await connection.execute(
+        "create table if not exists migration (name text primary key, applied_at timestamptz not null default now())"
+    )
+    done = {row["name"] for row in await connection.fetch("select name from migration")}
+    texts = sorted(
+        (f for f in files(__package__).joinpath("migrations").iterdir() if f.name.endswith(".sql")),
+        key=lambda f: f.name,
+    )
+    new = [f for f in texts if f.name not in done]
+    for text in new:
+        await connection.execute(text.read_text(encoding="utf-8"))
+        await connection.execute("insert into migration (name) values ($1)", text.name)
+    await connection.execute(apply_function())
+    return [f.name for f in new]
+
+
+async def pending_migrations(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """True when the schema is missing or older than this code."""
+    known = {f.name for f in files(__package__).joinpath("migrations").iterdir() if f.name.endswith(".sql")}
+    if await connection.fetchval("select to_regclass($1)", f"{SCHEMA}.migration") is None:
+        return True
+    return not known <= {row["name"] for row in await connection.fetch(f"select name from {SCHEMA}.migration")}  # noqa: S608 - our own constant

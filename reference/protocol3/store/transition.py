@@ -1,0 +1,141 @@
+"""One pattern for every change: read a snapshot, decide, apply under guards.
+
+    load   one plain SELECT: one snapshot of every record the decision needs, with the clock
+    decide the pure core
+    apply  one call that locks the guards in the one order, compares versions, reads the clock, writes all or nothing
+
+A miss is decided again in the locked form: lock the guards, load in a LATER statement (a statement that waited for a
+lock sees the locked row new but every other row as old as its own start), decide, apply, commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
+
+import asyncpg
+
+from protocol3.contract.refusal import Refusal
+from protocol3.core.verdict import Accepted, Fresh, Guard, Rejected, Replay, Verdict, Wake
+from protocol3.store.apply_sql import APPLY
+from protocol3.store.clock import timed
+from protocol3.store.tables import ARGUMENT, BY_RECORD, TABLES, key_of, row_of
+
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
+Loaded = TypeVar("Loaded")
+Load: TypeAlias = Callable[[Connection], Awaitable[Loaded]]
+Decide: TypeAlias = Callable[[Loaded, Fresh], Verdict]
+
+#: Guards that were not known before appear at most a few times in a row; then the caller is told to try again.
+LOCKED_TRIES = 5
+_MISSES = (asyncpg.UniqueViolationError, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+
+
+class Transitions:
+    """Runs transitions on a connection pool. `on_commit` receives the wakes of every applied decision."""
+
+    def __init__(
+        self,
+        pool: asyncpg.Pool[asyncpg.Record],
+        *,
+        on_commit: Callable[[tuple[Wake, ...]], None],
+        virtual: bool = False,
+    ) -> None:
+        self.pool = pool
+        self.virtual = virtual
+        self._on_commit = on_commit
+        self._mutexes: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+
+    def sql(self, text: str) -> str:
+        """A statement with its clock filled in."""
+        return timed(text, virtual=self.virtual)
+
+    async def run(self, key: Hashable, load: Load[Loaded], decide: Decide[Loaded]) -> Any:
+        """Decide and apply; the reply of the verdict, after its commit.
+
+        `key` names the aggregate: transitions of one aggregate queue up inside this process, a courtesy that keeps
+        misses away. Raises `Refusal` for a rejection and `unavailable` when the guards never held.
+        """
+        async with self._mutex(key):
+            async with self.pool.acquire() as connection:
+                loaded = await load(connection)
+                verdict = decide(loaded, Fresh(os.urandom(16)))
+                if isinstance(verdict, Replay):
+                    return verdict.reply
+                if isinstance(verdict, Rejected) and not verdict.guards:
+                    raise _refusal(verdict)
+                if isinstance(verdict, Accepted) and await self._applied(connection, verdict):
+                    return verdict.reply
+                return await self._locked(connection, verdict.guards, load, decide)
+
+    async def _locked(
+        self, connection: Connection, guards: tuple[Guard, ...], load: Load[Loaded], decide: Decide[Loaded]
+    ) -> Any:
+        for _ in range(LOCKED_TRIES):
+            try:
+                async with connection.transaction():
+                    await connection.fetchval("select lock_guards($1)", _guard_rows(guards))
+                    verdict = decide(await load(connection), Fresh(os.urandom(16)))
+                    if isinstance(verdict, Replay):
+                        return verdict.reply
+                    if isinstance(verdict, Rejected):
+                        raise _refusal(verdict)
+                    if not await connection.fetchval(APPLY, *_arguments(verdict)):
+                        raise _Miss
+            except (_Miss, *_MISSES):
+                guards = verdict.guards
+                continue
+            self._on_commit(verdict.wakes)
+            return verdict.reply
+        raise Refusal("unavailable", "the records kept changing; repeat the command")
+
+    async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
+        try:
+            held = await connection.fetchval(APPLY, *_arguments(verdict))
+        except _MISSES:
+            return False
+        if held:
+            self._on_commit(verdict.wakes)
+        return bool(held)
+
+    @asynccontextmanager
+    async def _mutex(self, key: Hashable) -> AsyncIterator[None]:
+        lock = self._mutexes.get(key)
+        if lock is None:
+            lock = self._mutexes[key] = asyncio.Lock()
+        async with lock:
+            yield
+
+
+class _Miss(Exception):
+    """A guard did not hold inside the locked form: it was not among the guards locked before."""
+
+
+def _refusal(verdict: Rejected) -> Refusal:
+    return Refusal(verdict.code, verdict.message)
+
+
+def _guard_rows(guards: Iterable[Guard]) -> list[tuple[str, str, int, int, bool]]:
+    return [(g.kind, g.id, g.part, g.version, g.seen) for g in sorted(guards, key=lambda g: g.order)]
+
+
+def _arguments(verdict: Accepted) -> list[Any]:
+    """The arguments of `apply`. Versions are set here: a guarded record gets its guard's version + 1."""
+    versions = {(g.kind, g.id, g.part): g.version for g in verdict.guards if not g.seen}
+    latest: dict[tuple[type[Any], Any], Any] = {}
+    for record in verdict.records:  # a record written twice by one decision counts once, the later one
+        latest[type(record), key_of(record)] = record
+    arrays: list[list[tuple[Any, ...]]] = [[] for _ in TABLES]
+    for (kind, key), record in latest.items():
+        guard = BY_RECORD[kind].guard
+        if guard is not None:
+            known = versions.get((guard, *key) if isinstance(key, tuple) else (guard, key, 0))
+            record = replace(record, version=0 if known is None else known + 1)
+        arrays[ARGUMENT[kind]].append(row_of(record))
+    kinds_then_refs = [kind for kind, _ in verdict.unscheduled] + [ref for _, ref in verdict.unscheduled]
+    return [_guard_rows(verdict.guards), verdict.valid_until_real, list(verdict.done), kinds_then_refs, *arrays]
