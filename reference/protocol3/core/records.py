@@ -313,7 +313,10 @@ class Obligation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agenda:
-    """Something due at an instant of its scope; may be early, never late. `kind`: lease (ref task), wait (ref workflow)."""
+    """Something due at an instant of its scope; may be early, never late.
+
+    `kind`: lease (ref is the task), wait (ref is the workflow).
+    """
 
     kind: str
     ref: str

@@ -95,7 +95,7 @@ Wake: TypeAlias = QueueWake | ObligationWake | AgendaWake
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The decision stands if the guards still hold and the database's clock is before `valid_until_real` (None: no bound).
+    """The decision stands if the guards hold and the database's clock is before `valid_until_real` (None: no bound).
 
     `records` are written whole (inserted or replaced by key); `done` names obligations to delete, `unscheduled`
     agenda entries (kind, ref) to delete. `reply` is handed to the caller after the commit. Wakes are hints.

@@ -23,7 +23,9 @@ def _write(table: Table) -> str:
     return f"""  if cardinality({array}) > 0 then
     {insert};
     get diagnostics written = row_count;
-    if written <> cardinality({array}) then raise exception 'unguarded write of {table.name}' using errcode = '40001'; end if;
+    if written <> cardinality({array}) then
+      raise exception 'unguarded write of {table.name}' using errcode = '40001';
+    end if;
   end if;
 """
 
@@ -41,8 +43,10 @@ begin
   if valid_until_real <= floor(extract(epoch from clock_timestamp()) * 1000)::bigint then return false; end if;
 {writes}  if cardinality(done) > 0 then delete from obligation where id = any(done); end if;
   if cardinality(unscheduled) > 0 then
-    delete from agenda a using unnest(unscheduled[1:cardinality(unscheduled) / 2], unscheduled[cardinality(unscheduled) / 2 + 1:])
-      as gone(kind, ref) where a.kind = gone.kind and a.ref = gone.ref;
+    delete from agenda a
+      using unnest(unscheduled[1:cardinality(unscheduled) / 2], unscheduled[cardinality(unscheduled) / 2 + 1:])
+        as gone(kind, ref)
+      where a.kind = gone.kind and a.ref = gone.ref;
   end if;
   return true;
 end $apply$;

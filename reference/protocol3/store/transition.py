@@ -61,17 +61,16 @@ class Transitions:
         `key` names the aggregate: transitions of one aggregate queue up inside this process, a courtesy that keeps
         misses away. Raises `Refusal` for a rejection and `unavailable` when the guards never held.
         """
-        async with self._mutex(key):
-            async with self.pool.acquire() as connection:
-                loaded = await load(connection)
-                verdict = decide(loaded, Fresh(os.urandom(16)))
-                if isinstance(verdict, Replay):
-                    return verdict.reply
-                if isinstance(verdict, Rejected) and not verdict.guards:
-                    raise _refusal(verdict)
-                if isinstance(verdict, Accepted) and await self._applied(connection, verdict):
-                    return verdict.reply
-                return await self._locked(connection, verdict.guards, load, decide)
+        async with self._mutex(key), self.pool.acquire() as connection:
+            loaded = await load(connection)
+            verdict = decide(loaded, Fresh(os.urandom(16)))
+            if isinstance(verdict, Replay):
+                return verdict.reply
+            if isinstance(verdict, Rejected) and not verdict.guards:
+                raise _refusal(verdict)
+            if isinstance(verdict, Accepted) and await self._applied(connection, verdict):
+                return verdict.reply
+            return await self._locked(connection, verdict.guards, load, decide)
 
     async def _locked(
         self, connection: Connection, guards: tuple[Guard, ...], load: Load[Loaded], decide: Decide[Loaded]
