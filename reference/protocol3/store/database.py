@@ -6,6 +6,7 @@ The minimum server version is what the SQL needs; 15 and 18 are tested.
 from __future__ import annotations
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import asyncpg
 
@@ -47,9 +48,7 @@ async def migrate(dsn: str) -> list[str]:
         if int(await connection.fetchval("show server_version_num")) < MINIMUM_SERVER:
             raise DatabaseError("the PostgreSQL server is older than 15; use a newer one")
         if await connection.fetchval("show server_encoding") != "UTF8":
-            raise DatabaseError(
-                "the database is not encoded in UTF8; create it with: createdb -E UTF8 -T template0 NAME"
-            )
+            raise DatabaseError("the database is not encoded in UTF8; create one: createdb -E UTF8 -T template0 NAME")
         async with connection.transaction():
             await connection.execute("select pg_advisory_xact_lock(hashtext('protocol3.migrate'))")
             return await _migrate(connection)
@@ -63,21 +62,22 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
         "create table if not exists migration (name text primary key, applied_at timestamptz not null default now())"
     )
     done = {row["name"] for row in await connection.fetch("select name from migration")}
-    texts = sorted(
-        (f for f in files(__package__).joinpath("migrations").iterdir() if f.name.endswith(".sql")),
-        key=lambda f: f.name,
-    )
-    new = [f for f in texts if f.name not in done]
+    new = [text for text in _texts() if text.name not in done]
     for text in new:
         await connection.execute(text.read_text(encoding="utf-8"))
         await connection.execute("insert into migration (name) values ($1)", text.name)
     await connection.execute(apply_function())
-    return [f.name for f in new]
+    return [text.name for text in new]
 
 
-async def pending_migrations(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
-    """True when the schema is missing or older than this code."""
-    known = {f.name for f in files(__package__).joinpath("migrations").iterdir() if f.name.endswith(".sql")}
+def _texts() -> list[Traversable]:
+    found = (f for f in files(__package__).joinpath("migrations").iterdir() if f.name.endswith(".sql"))
+    return sorted(found, key=lambda f: f.name)
+
+
+async def is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """True when every migration of this code has run on the database."""
     if await connection.fetchval("select to_regclass($1)", f"{SCHEMA}.migration") is None:
-        return True
-    return not known <= {row["name"] for row in await connection.fetch(f"select name from {SCHEMA}.migration")}  # noqa: S608 - our own constant
+        return False
+    done = {row["name"] for row in await connection.fetch(f"select name from {SCHEMA}.migration")}
+    return {text.name for text in _texts()} <= done
