@@ -26,7 +26,7 @@ def decode(body: bytes, *, max_depth: int = REQUEST_DEPTH) -> JsonValue:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidJson("not UTF-8") from None
-    if _deeper_than(max_depth, body):
+    if deeper_than(max_depth, body):
         raise InvalidJson(f"nested deeper than {max_depth}")
     try:
         value: JsonValue = _DECODER.decode(text)
@@ -70,6 +70,20 @@ def depth(value: JsonValue) -> int:
         levels += 1
         level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
     return levels
+
+
+def deeper_than(limit: int, text: bytes) -> bool:
+    """Whether a JSON text nests beyond the limit, told from its brackets alone, before anything recursive reads it.
+
+    For text that is not JSON the answer is right up to the place where a decoder stops.
+    """
+    if text.count(b"[") + text.count(b"{") <= limit:
+        return False
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    structure = text.translate(None, _NOT_STRUCTURE)
+    outside_strings = b"".join(structure.split(b'"')[::2])
+    return max(accumulate(map(_STEP.__getitem__, outside_strings)), default=0) > limit
 
 
 def float_text(number: float) -> str:
@@ -138,20 +152,6 @@ _DECODER: Final = json.JSONDecoder(
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'"[]{}'))
 _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-
-
-def _deeper_than(limit: int, body: bytes) -> bool:
-    """Whether brackets outside strings nest beyond the limit, seen before anything recursive reads the text.
-
-    Exact for JSON text; for anything else it agrees with the decoder up to the place where that one stops.
-    """
-    if body.count(b"[") + body.count(b"{") <= limit:
-        return False
-    if b"\\" in body:
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    structure = body.translate(None, _NOT_STRUCTURE)
-    outside_strings = b"".join(structure.split(b'"')[::2])
-    return max(accumulate(map(_STEP.__getitem__, outside_strings)), default=0) > limit
 
 
 # Encoding. The standard encoder writes everything but floats as JSON-050…052 want it. Its float text differs from
