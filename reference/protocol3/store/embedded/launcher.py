@@ -112,6 +112,8 @@ class EmbeddedPostgres:
                 ) from failure
             raise
         logger.info("PostgreSQL %s runs on %s%s", binaries.version, data, f" as {account.name}" if account else "")
+        if account is not None and account.name == "nobody":
+            logger.warning("other services that run as nobody could enter %s: add a user postgres to prevent it", data)
         return self
 
     def _run(self, binaries: Binaries, account: Account | None, data: Path, socket: Path) -> None:
