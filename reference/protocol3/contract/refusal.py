@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from protocol3_spec import errors
-
 from protocol3.contract.limits import ERROR_MESSAGE_CHARS
 from protocol3.contract.strict_json import JsonValue
+from protocol3_spec import errors
 
 _ERRORS: Final = errors()
 

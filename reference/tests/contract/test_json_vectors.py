@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from protocol3.contract.fields import integer
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import InvalidJson, canonical, compact_size, decode, depth, encode, same

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from protocol3.contract import completions, limits, media_type, query, text, timestamps, trace, uri
 from protocol3.contract.cloudevents import cloud_event, external_event
 from protocol3.contract.refusal import Refusal
