@@ -11,8 +11,9 @@ Kind: TypeAlias = Literal["decision", "child", "wake", "drain", "cancel"]
 
 #: Real time that the committing process keeps a new obligation to itself before others may take it over.
 HANDOVER_MS = 2_000
-#: Real time that a process which took over an obligation has before the next may (RCV-004, RCV-030).
-CLAIM_MS = 30_000
+#: Real time that a process which took over an obligation has before the next may (RCV-004). Who still works on one
+#: renews the claim every second, so this is how long the obligations of a process that died are left alone.
+CLAIM_MS = 5_000
 #: Backoff after a transient failure: the first delay, doubled up to the last (RCV-030).
 FIRST_RETRY_MS = 500
 LAST_RETRY_MS = 30_000
@@ -35,7 +36,7 @@ def owe(
         tries=0,
     )
     draft.write(obligation)
-    draft.wake(ObligationWake(obligation_id=obligation.id))
+    draft.wake(ObligationWake(obligation=obligation))
     return obligation
 
 

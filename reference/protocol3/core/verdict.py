@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
 
-from protocol3.core.records import Record
+from protocol3.core.records import Obligation, Record
 
 GuardKind: TypeAlias = Literal["clock", "session", "cursor", "workflow", "task", "obligation"]
 #: The one lock order of the whole system; `apply` and the locked form both sort by it, then by id.
@@ -78,9 +78,9 @@ class QueueWake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObligationWake:
-    """An obligation was committed by this decision: handle it at once."""
+    """This obligation was committed by this decision: handle it at once."""
 
-    obligation_id: str
+    obligation: Obligation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

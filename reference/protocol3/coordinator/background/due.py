@@ -1,0 +1,100 @@
+"""The agenda loop: what the contract times, found by one index on the due instant.
+
+Waiting costs nothing: the loop sleeps until the next due instant. An entry may be early, never late; its handler
+decides again under guards with the time of that moment, and re-arms an entry that came too early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from protocol3.coordinator.background.bell import Bell
+from protocol3.core.records import Agenda
+from protocol3.store.tables import records_of
+
+if TYPE_CHECKING:
+    from protocol3.coordinator.services import Services
+
+Handler: TypeAlias = "Callable[[Services, Agenda], Awaitable[None]]"
+
+#: Entries per scan, and how many of them are handled side by side (DLV-110).
+BATCH: Final = 100
+CONCURRENCY: Final = 8
+#: The longest sleep: entries of other processes and of lost hints are found this late.
+LOOK_S: Final = 1.0
+
+_log: Final = logging.getLogger("protocol3.due")
+
+_DUE = """
+select a from agenda a where due <= {real} and (due, kind, ref) > ($1, $2, $3) order by due, kind, ref limit $4
+"""
+_NEXT = "select min(due) as due, {real} as now from agenda"
+
+
+class AgendaLoop:
+    """`run` handles due entries until cancelled; `ring` tells it of an entry that may be due before its next look.
+
+    A handler removes the entry, or moves it to a later instant, in a transition of its own. One that fails is logged
+    and tried again in the next pass. `last_success` is the monotonic time of the last complete pass (HTTP-092).
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+        self._bell = Bell()
+        self._next_look: float = 0.0
+        self.last_success: float | None = None
+
+    def ring(self, due: int) -> None:
+        """An entry due at this instant was committed; only one that comes before the next look matters."""
+        if due / 1000 <= self._next_look:
+            self._bell.ring()
+
+    async def run(self, services: Services) -> None:
+        while True:
+            rest = LOOK_S
+            try:
+                if await self._pass(services):
+                    self.last_success = time.monotonic()
+                    rest = await self._rest(services)
+            except Exception as error:  # noqa: BLE001  # the database may be away for a while
+                _log.warning("looking for due entries failed: %s", type(error).__name__)
+            await self._bell.rest(rest)
+
+    async def _pass(self, services: Services) -> bool:
+        """Handle everything due by now, each entry once. True if nothing failed."""
+        text = services.transitions.sql(_DUE)
+        after, passed = (-1, "", ""), True
+        while True:
+            rows = await services.pool.fetch(text, *after, BATCH)
+            entries: tuple[Agenda, ...] = records_of(Agenda, [row[0] for row in rows])
+            passed &= await self._handle(services, entries)
+            if len(entries) < BATCH:
+                return passed
+            last = entries[-1]
+            after = (last.due, last.kind, last.ref)
+
+    async def _handle(self, services: Services, entries: tuple[Agenda, ...]) -> bool:
+        limit = asyncio.Semaphore(CONCURRENCY)
+
+        async def one(entry: Agenda) -> bool:
+            async with limit:
+                try:
+                    await self._handlers[entry.kind](services, entry)
+                except Exception as error:  # noqa: BLE001  # the entry stays, the next pass tries again
+                    _log.warning("%s of %s failed: %s", entry.kind, entry.ref, type(error).__name__)
+                    return False
+                return True
+
+        return all(await asyncio.gather(*map(one, entries)))
+
+    async def _rest(self, services: Services) -> float:
+        """Seconds until the next due instant, at most until the next look."""
+        row = await services.pool.fetchrow(services.transitions.sql(_NEXT))
+        assert row is not None
+        ahead = LOOK_S if row["due"] is None else min((row["due"] - row["now"]) / 1000, LOOK_S)
+        self._next_look = row["now"] / 1000 + ahead
+        return ahead

@@ -1,0 +1,138 @@
+"""The loop that meets obligations (RCV-001 to RCV-008, RCV-030).
+
+The process that commits an obligation handles it at once, without a claim. Whatever is ready in the table was left
+over by somebody: it is taken over with a claim, which raises the version, so that a stale holder's transition misses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, retry_delay
+from protocol3.core.records import Obligation
+from protocol3.coordinator.background.bell import Bell
+from protocol3.store.tables import records_of
+
+if TYPE_CHECKING:
+    from protocol3.coordinator.services import Services
+
+Handler: TypeAlias = "Callable[[Services, Obligation], Awaitable[None]]"
+
+#: Obligations handled side by side, and the most that one look takes over.
+CONCURRENCY: Final = 16
+#: Seconds between looks when nothing rings.
+LOOK_S: Final = 1.0
+
+_log: Final = logging.getLogger("protocol3.obligations")
+
+_TAKE_OVER = """
+with ready as (
+  select id from obligation where ready_real <= {real} and id <> all($1) order by ready_real limit $2
+  for update skip locked)
+update obligation o set ready_real = {real} + $3, version = o.version + 1 from ready where o.id = ready.id returning o
+"""
+_HOLD = """
+with mine as (
+  select id from obligation where id = any($1) and ready_real <= {real} + $3 for update skip locked)
+update obligation o set ready_real = {real} + $2 from mine where o.id = mine.id
+"""
+_RETRY = """
+update obligation set tries = tries + 1, ready_real = {real} + $3, version = version + 1 where id = $1 and version = $2
+"""
+
+
+class Obligations:
+    """`take` hands over a fresh obligation; `run` meets all of them until it is cancelled.
+
+    A handler receives the obligation as this process holds it: its transition must guard on that version
+    (`core.obligations.settle`) and do nothing when the stored one differs or is gone. Any exception counts as a
+    transient failure: `on_transient_failure` may give the obligation up (RCV-020), otherwise it is retried with
+    backoff (RCV-008). Obligations of one workflow are handled one after the other.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], *, on_transient_failure: Handler | None = None) -> None:
+        self._handlers = handlers
+        self._on_transient_failure = on_transient_failure
+        self._waiting: dict[str, dict[str, Obligation]] = {}  # by workflow, then by id, in order of arrival
+        self._held: set[str] = set()
+        self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self._bell = Bell()
+        self._more = False  # the last look left something behind for want of room
+        self.last_success: float | None = None
+
+    def take(self, obligation: Obligation) -> None:
+        """Handle this obligation as soon as a worker is free. It was just committed, or claimed, by this process."""
+        if obligation.id in self._held:
+            return
+        self._held.add(obligation.id)
+        chain = self._waiting.get(obligation.workflow_id)
+        if chain is None:
+            chain = self._waiting[obligation.workflow_id] = {}
+            self._ready.put_nowait(obligation.workflow_id)
+        chain[obligation.id] = obligation
+
+    async def run(self, services: Services) -> None:
+        """Work until cancelled; the first look takes over everything that is ready."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENCY):
+                group.create_task(self._work(services))
+            group.create_task(self._look_around(services))
+
+    async def _work(self, services: Services) -> None:
+        while True:
+            workflow_id = await self._ready.get()
+            chain = self._waiting[workflow_id]
+            obligation = next(iter(chain.values()))
+            await self._meet(services, obligation)
+            del chain[obligation.id]
+            self._held.discard(obligation.id)
+            if chain:
+                self._ready.put_nowait(workflow_id)
+            else:
+                del self._waiting[workflow_id]
+            if self._more and self._ready.empty():
+                self._bell.ring()
+
+    async def _meet(self, services: Services, obligation: Obligation) -> None:
+        try:
+            await self._handlers[obligation.kind](services, obligation)
+        except Exception as error:  # noqa: BLE001  # whatever it was, the obligation stays and is tried again
+            _log.warning("%s %s failed: %s", obligation.kind, obligation.id, type(error).__name__)
+            await self._failed(services, obligation)
+
+    async def _failed(self, services: Services, obligation: Obligation) -> None:
+        try:
+            if self._on_transient_failure is not None:
+                await self._on_transient_failure(services, obligation)
+            delay = retry_delay(obligation.tries)
+            text = services.transitions.sql(_RETRY)
+            await services.pool.execute(text, obligation.id, obligation.version, delay)
+            asyncio.get_running_loop().call_later(delay / 1000, self._bell.ring)
+        except Exception as error:  # noqa: BLE001  # the row becomes ready again by itself
+            _log.warning("%s %s not put back: %s", obligation.kind, obligation.id, type(error).__name__)
+
+    async def _look_around(self, services: Services) -> None:
+        while True:
+            try:
+                self._more = await self._look(services)
+                self.last_success = time.monotonic()
+            except Exception as error:  # noqa: BLE001  # the database may be away for a while
+                _log.warning("looking for obligations failed: %s", type(error).__name__)
+            await self._bell.rest(LOOK_S)
+
+    async def _look(self, services: Services) -> bool:
+        """Keep what this process holds from becoming ready and take over what is. True if more may be ready."""
+        sql, held = services.transitions.sql, list(self._held)
+        async with services.pool.acquire() as connection:
+            if held:
+                await connection.execute(sql(_HOLD), held, CLAIM_MS, HANDOVER_MS)
+            if self._ready.qsize() >= CONCURRENCY:
+                return True
+            rows = await connection.fetch(sql(_TAKE_OVER), held, CONCURRENCY, CLAIM_MS)
+        for obligation in records_of(Obligation, [row[0] for row in rows]):
+            self.take(obligation)
+        return len(rows) == CONCURRENCY

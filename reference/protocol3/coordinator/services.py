@@ -1,0 +1,25 @@
+"""What operations and background loops work with; put together once per process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import asyncpg
+
+from protocol3.coordinator.background.due import AgendaLoop
+from protocol3.coordinator.background.obligations import Obligations
+from protocol3.coordinator.background.wakes import Wakes
+from protocol3.store.scopes import Scopes
+from protocol3.store.transition import Transitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """`pool` for reads, `transitions` for every change."""
+
+    pool: asyncpg.Pool[asyncpg.Record]
+    transitions: Transitions
+    scopes: Scopes
+    wakes: Wakes
+    obligations: Obligations
+    agenda: AgendaLoop

@@ -1,0 +1,48 @@
+"""Cancelling a task (part 10 section 7). Also used by the drain of a workflow for the tasks it owns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from protocol3.contract.limits import CLEANUP_GRACE_MS
+from protocol3.core.authority import is_live, live_until
+from protocol3.core.finalisation import TaskInHand, changed, end_task, finalise, is_terminal, latest_instant
+from protocol3.core.history import append
+from protocol3.core.records import Agenda, Attempt
+from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Rejected, Replay, Verdict
+
+
+def cancel_task(loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdict:
+    """Replies with the resulting task state. `loaded.attempt` is the current attempt of an active task (TASK-200..211)."""
+    if loaded is None:
+        return Rejected(code="not_found")
+    task, attempt = loaded.task, loaded.attempt
+    if is_terminal(task) or task.cancel_requested_at is not None:
+        return Replay(reply=task.state)
+    clock = clock.at_least(latest_instant(task, attempt))
+    draft = Draft()
+    draft.guard(changed(task))
+    attempt_id = None if attempt is None else attempt.id
+    task = append(draft, replace(task, cancel_requested_at=clock.now), clock.now, attempt_id, "cancel_requested")
+    if attempt is None:
+        end_task(draft, task, "cancelled", None, clock=clock, fresh=fresh)
+        return draft.accepted("cancelled", clock)
+    if not is_live(task, attempt, clock.now):
+        task = append(draft, task, clock.now, attempt.id, "lease_expired")
+        finalise(draft, task, attempt, clock=clock, fresh=fresh)
+        return draft.accepted("cancelled", clock)
+    capped = capped_authority(attempt, clock.now)
+    due = live_until(capped)
+    draft.write(task, capped, Agenda(kind="lease", ref=task.id, scope_id=task.scope_id, due=due))
+    draft.wake(AgendaWake(due=due))
+    return draft.accepted("active", clock, valid_until=[live_until(attempt)])
+
+
+def capped_authority(attempt: Attempt, now: int) -> Attempt:
+    """The attempt with its authority ending one cleanup grace from now, never later than before (TASK-203)."""
+    authority_deadline = min(attempt.authority_deadline, now + CLEANUP_GRACE_MS)
+    return replace(
+        attempt,
+        authority_deadline=authority_deadline,
+        lease_expires_at=min(attempt.lease_expires_at, authority_deadline),
+    )
