@@ -13,7 +13,7 @@ from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Rejected, Re
 
 
 def cancel_task(loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdict:
-    """Replies with the resulting task state. `loaded.attempt` is the current attempt of an active task (TASK-200..211)."""
+    """Replies with the resulting task state (TASK-200..211). `loaded.attempt` is the current one of an active task."""
     if loaded is None:
         return Rejected(code="not_found")
     task, attempt = loaded.task, loaded.attempt

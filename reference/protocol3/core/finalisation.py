@@ -59,9 +59,7 @@ def finalise(draft: Draft, task: Task, attempt: Attempt, *, clock: Clock, fresh:
     return task
 
 
-def end_task(
-    draft: Draft, task: Task, state: TaskState, attempt_id: str | None, *, clock: Clock, fresh: Fresh
-) -> Task:
+def end_task(draft: Draft, task: Task, state: TaskState, attempt_id: str | None, *, clock: Clock, fresh: Fresh) -> Task:
     """The terminal transition: history, and one obligation if a workflow owns the task (RCV-001)."""
     assert state == "succeeded" or state == "failed" or state == "cancelled"
     task = append(draft, replace(task, state=state, terminal_at=clock.now), clock.now, attempt_id, state)

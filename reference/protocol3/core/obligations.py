@@ -48,4 +48,4 @@ def settle(draft: Draft, obligation: Obligation) -> None:
 
 def retry_delay(tries: int) -> int:
     """Real milliseconds until the next try after `tries` failed ones."""
-    return min(FIRST_RETRY_MS * 2 ** min(tries, 16), LAST_RETRY_MS)
+    return min(FIRST_RETRY_MS << min(tries, 16), LAST_RETRY_MS)

@@ -84,10 +84,10 @@ class Transitions:
                         return verdict.reply
                     if isinstance(verdict, Rejected):
                         raise _refusal(verdict)
+                    guards = verdict.guards
                     if not await connection.fetchval(APPLY, *_arguments(verdict)):
                         raise _Miss
             except (_Miss, *_MISSES):
-                guards = verdict.guards
                 continue
             self._on_commit(verdict.wakes)
             return verdict.reply

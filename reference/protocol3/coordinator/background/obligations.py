@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from protocol3.coordinator.background.bell import Bell
 from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, retry_delay
 from protocol3.core.records import Obligation
-from protocol3.coordinator.background.bell import Bell
 from protocol3.store.tables import records_of
 
 if TYPE_CHECKING:
