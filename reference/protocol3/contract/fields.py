@@ -96,3 +96,22 @@ def array(value: JsonValue, at: str, low: int, high: int) -> list[JsonValue]:
     if not isinstance(value, list) or not low <= len(value) <= high:
         raise invalid(at, f"must be an array of {low} to {high} elements")
     return value
+
+
+def each(value: JsonValue, at: str, low: int, high: int, read: Callable[[JsonValue, str], T]) -> tuple[T, ...]:
+    """An array of low…high elements, each read by `read`."""
+    return tuple(read(element, f"{at}[{index}]") for index, element in enumerate(array(value, at, low, high)))
+
+
+def distinct(keys: Iterable[str], at: str) -> None:
+    """Refuses a key that occurs twice."""
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise invalid(at, "must not name a key twice")
+        seen.add(key)
+
+
+def present(**members: JsonValue) -> dict[str, JsonValue]:
+    """The members that are not None: how optional members are written."""
+    return {name: value for name, value in members.items() if value is not None}

@@ -39,6 +39,8 @@ HistoryReason: TypeAlias = Literal[
     "retry_scheduled",
     "cancelled",
 ]
+OutcomeKind: TypeAlias = Literal["succeeded", "failed", "cancelled"]
+FailureKind: TypeAlias = Literal["application", "execution", "attempt_lost"]
 ChildKind: TypeAlias = Literal["task", "workflow"]
 WorkflowErrorKind: TypeAlias = Literal[
     "decision_invalid",
@@ -70,9 +72,11 @@ ATTEMPT_STATES: Final[tuple[AttemptState, ...]] = get_args(AttemptState)
 WORKFLOW_STATES: Final[tuple[WorkflowState, ...]] = get_args(WorkflowState)
 ERROR_KINDS: Final[tuple[ErrorKind, ...]] = get_args(ErrorKind)
 
-TERMINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
+TERMINAL: Final[frozenset[str]] = frozenset(get_args(OutcomeKind))
 """The terminal states of tasks and workflows."""
-RETRYABLE: Final = frozenset({"unavailable", "io", "capacity", "runtime", "timed_out", "cancelled"})
+RETRYABLE: Final[frozenset[ErrorKind]] = frozenset(
+    {"unavailable", "io", "capacity", "runtime", "timed_out", "cancelled"}
+)
 """The error kinds of a failed report that are retried while attempts remain (DLV-087)."""
 
 _QUIESCENCES: Final[tuple[Quiescence, ...]] = get_args(Quiescence)
@@ -80,6 +84,8 @@ _INTENTS: Final[tuple[RenewalIntent, ...]] = get_args(RenewalIntent)
 _PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 _STEP_STATES: Final[tuple[StepState, ...]] = get_args(StepState)
 _REASONS: Final[tuple[HistoryReason, ...]] = get_args(HistoryReason)
+_OUTCOME_KINDS: Final[tuple[OutcomeKind, ...]] = get_args(OutcomeKind)
+_FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)
 _CHILD_KINDS: Final[tuple[ChildKind, ...]] = get_args(ChildKind)
 
 task_state: Final = word_reader(TASK_STATES)
@@ -91,4 +97,6 @@ error_kind: Final = word_reader(ERROR_KINDS)
 phase: Final = word_reader(_PHASES)
 step_state: Final = word_reader(_STEP_STATES)
 history_reason: Final = word_reader(_REASONS)
+outcome_kind: Final = word_reader(_OUTCOME_KINDS)
+failure_kind: Final = word_reader(_FAILURE_KINDS)
 child_kind: Final = word_reader(_CHILD_KINDS)
