@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from protocol3.core.records import Obligation
 from protocol3.core.verdict import Clock, Draft, Fresh, Guard, ObligationWake
 
-Kind: TypeAlias = Literal["decision", "child", "wake", "drain", "cancel"]
+Kind: TypeAlias = Literal["decision", "child", "wake", "drain"]
 
 #: Real time that the committing process keeps a new obligation to itself before others may take it over.
 HANDOVER_MS = 2_000

@@ -7,6 +7,7 @@ hold application JSON as compact bytes. All instants are scope time in Unix mill
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -184,12 +185,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a waiting workflow resumes with. `until` is the JSON array of awaited child keys of a suspend."""
+    """What a waiting workflow resumes with. `until` holds the awaited child keys of a suspend, None for other waits."""
 
     workflow_id: str
     continuation: str
     state: bytes
-    until: bytes | None
+    until: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,21 +231,21 @@ class Local:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """One accepted fork; `branch_keys` is a JSON array in request order."""
+    """One accepted fork with the attempt that registered it; `identity` is the digest of the request (FRK-010)."""
 
     workflow_id: str
     key: str
     activation_id: str
     attempt_id: str
     identity: bytes
-    branch_keys: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
     """Ownership link of a task child, workflow child or branch (CHD-010). Its state is read from the child itself.
 
-    `kind` is task or workflow; `identity` is the digest of the kind with the normalised submission.
+    `kind` is task or workflow; `identity` is the digest of the normalised submission. `delivered_in` is the latest
+    activation whose inputs held the child: applying that activation's decision consumed it (CHD-053).
     """
 
     workflow_id: str
@@ -253,23 +254,26 @@ class Child:
     child_id: str
     fork_key: str | None
     identity: bytes
-    consumed: bool
+    delivered_in: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """An external wait ever installed; its key is one-shot for the workflow (TMR-003)."""
+    """An external wait ever installed; its key is one-shot (TMR-003). It is open while `Workflow.wait_key` names it."""
 
     workflow_id: str
     key: str
     kind: str
     deadline: int | None
-    open: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inbox:
-    """Receipt of an accepted event (EVT-010). `retired` once its wait was resolved (TMR-015)."""
+    """Receipt of an accepted event, kept for good (EVT-010, EVT-012).
+
+    The event is pending while its workflow is open and no wait with its key was closed; wait keys are one-shot, so
+    only the workflow's counters have to remember that (EVT-018).
+    """
 
     workflow_id: str
     key: str
@@ -278,7 +282,6 @@ class Inbox:
     identity: bytes
     size: int
     accepted_at: int
-    retired: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,10 +297,10 @@ class InboxBody:
 class Obligation:
     """Something that must happen after a commit (RCV-001).
 
-    `kind`: decision (an activation ended), child (an owned task or workflow ended), wake (an event was accepted),
-    drain (a failing or cancelling workflow), cancel (a workflow whose owner drains). `subject` is the task or child
-    concerned. `created_at` is scope time (RCV-021); `ready_real` is real time: a new one is ready a little later
-    than now because the process that commits it handles it at once and others only take over what was left.
+    `kind`: decision (an activation ended), child (an owned task or workflow ended), wake (an awaited event was
+    accepted), drain (a failing or cancelling workflow). `subject` is the task, child or key concerned. `created_at` is
+    scope time (RCV-021); `ready_real` is real time: a new one is ready a little later than now because the process
+    that commits it handles it at once and others only take over what was left.
     """
 
     id: str

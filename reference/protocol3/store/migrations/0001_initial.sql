@@ -57,7 +57,7 @@ create index task_claim on task (scope_id, queue, available_at, submitted_at, id
 create index task_list on task (scope_id, submitted_at desc, id desc);
 create index task_correlation on task (scope_id, correlation_key, submitted_at desc, id desc)
   where correlation_key is not null;
-create index task_owned_live on task (workflow_id) where workflow_id is not null and state in ('queued', 'active');
+create index task_owned on task (workflow_id, terminal_at) where workflow_id is not null;
 
 create table task_body (
   task_id text collate "C" primary key,
@@ -134,8 +134,7 @@ create table workflow (
   inbox_bytes integer not null,
   version bigint not null
 ) with (fillfactor = 70);
-create index workflow_owned_live on workflow (parent_id)
-  where parent_id is not null and state in ('running', 'waiting', 'failing', 'cancelling');
+create index workflow_owned on workflow (parent_id, terminal_at) where parent_id is not null;
 
 create table workflow_body (
   workflow_id text collate "C" primary key,
@@ -156,7 +155,7 @@ create table checkpoint (
   workflow_id text collate "C" primary key,
   continuation text collate "C" not null,
   state bytea not null,
-  until bytea
+  until text[] collate "C"
 );
 
 create table activation (
@@ -194,7 +193,6 @@ create table fork (
   activation_id text collate "C" not null,
   attempt_id text collate "C" not null,
   identity bytea not null,
-  branch_keys bytea not null,
   primary key (workflow_id, key)
 );
 
@@ -205,17 +203,16 @@ create table child (
   child_id text collate "C" not null,
   fork_key text collate "C",
   identity bytea not null,
-  consumed boolean not null,
+  delivered_in text collate "C",
   primary key (workflow_id, key)
 ) with (fillfactor = 80);
-create index child_unconsumed on child (workflow_id) where not consumed;
+create index child_undelivered on child (workflow_id) where delivered_in is null;
 
 create table wait (
   workflow_id text collate "C" not null,
   key text collate "C" not null,
   kind text collate "C" not null,
   deadline bigint,
-  open boolean not null,
   primary key (workflow_id, key)
 );
 
@@ -227,7 +224,6 @@ create table inbox (
   identity bytea not null,
   size integer not null,
   accepted_at bigint not null,
-  retired boolean not null,
   primary key (workflow_id, key),
   unique (workflow_id, source, event_id)
 );
