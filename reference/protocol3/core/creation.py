@@ -64,7 +64,7 @@ def create_task(
     body = TaskBody(
         task_id=task.id,
         idempotency_key=idempotency_key,
-        input=encode(input.to_json()),
+        data=encode(input.data),
         descriptor=descriptor,
         origin_trace=origin_trace,
     )

@@ -66,11 +66,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskBody:
-    """Written once at acceptance: normalised input, pinned descriptor, first accepted origin (TASK-101, TASK-108)."""
+    """Written once at acceptance (TASK-101, TASK-108): the submitted data, the pinned descriptor, the first origin.
+
+    The rest of the normalised input is in the task and in the descriptor, whose program is the submitted one.
+    """
 
     task_id: str
     idempotency_key: str | None
-    input: bytes
+    data: bytes
     descriptor: bytes
     origin_trace: bytes | None
 

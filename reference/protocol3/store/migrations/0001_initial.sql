@@ -62,7 +62,7 @@ create index task_owned on task (workflow_id, terminal_at) where workflow_id is 
 create table task_body (
   task_id text collate "C" primary key,
   idempotency_key text collate "C",
-  input bytea not null,
+  data bytea not null,
   descriptor bytea not null,
   origin_trace bytea
 );
