@@ -2,8 +2,8 @@
 
     python tools/extract_requirements.py CONTRACT_DIR [--check]
 
-A requirement is a table row whose first cell is an ID, a bullet that opens with a bold ID, or a paragraph that opens with
-`ID:`. The sentence is kept as written; only what surrounds it (table pipes, markers like `[slow]`) becomes fields.
+A requirement is a table row whose first cell is an ID, a bullet that opens with a bold ID, or a paragraph that opens
+with `ID:`. The sentence is kept as written; only what surrounds it (table pipes, markers like `[slow]`) becomes fields.
 `--check` writes nothing and fails when the file does not say what the documents say.
 """
 

@@ -1,0 +1,68 @@
+"""Which checks exist and what they are about: `--list`, `--explain`, `--check`."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from protocol3_conformance.requirements import requirements
+from protocol3_conformance.scenario import Scenario
+
+WIDTH = 110
+
+
+class UnknownName(ValueError):
+    """Nothing has this name; the message offers near ones."""
+
+
+def duplicates(scenarios: Iterable[Scenario]) -> list[str]:
+    """Check IDs that are declared more than once."""
+    return [check_id for check_id, count in Counter(one.check_id for one in scenarios).items() if count > 1]
+
+
+def selected(scenarios: Sequence[Scenario], patterns: Sequence[str]) -> set[str]:
+    """The check IDs that match any pattern. Raises UnknownName for a pattern that matches nothing."""
+    known = [one.check_id for one in scenarios]
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matching = fnmatch.filter(known, pattern)
+        if not matching:
+            raise UnknownName(f"--check {pattern} matches no check{_near(pattern, known)}")
+        chosen.update(matching)
+    return chosen
+
+
+def listing(scenarios: Sequence[Scenario]) -> str:
+    """One line per check: ID, profiles, citations, title."""
+    lines = [f"{one.check_id:45} {' '.join(one.profiles):22} {one.title}" for one in scenarios]
+    cited = {identifier for one in scenarios for identifier in one.cites}
+    return "\n".join([*lines, "", f"{len(scenarios)} checks cite {len(cited)} requirements"])
+
+
+def explanation(identifier: str, scenarios: Sequence[Scenario]) -> str:
+    """A requirement's sentence and the checks that cite it. Raises UnknownName."""
+    known = requirements()
+    if identifier not in known:
+        raise UnknownName(f"no requirement is called {identifier}{_near(identifier, known)}")
+    rule = known[identifier]
+    owners = [f"{owner}  {known[owner].text}" for owner in rule.owned_by if owner in known]
+    checks = [f"{one.check_id:45} {one.title}" for one in scenarios if identifier in one.cites]
+    paragraphs = [
+        f"{rule.id} ({rule.level}, part {rule.part}, {rule.section})",
+        _wrapped(rule.text),
+        *(f"decided by\n{_wrapped(owner)}" for owner in owners),
+        "checked by\n" + "\n".join(f"  {check}" for check in checks or ["no check of this suite cites it"]),
+    ]
+    return "\n\n".join(paragraphs)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {', '.join(close)}?" if close else ""

@@ -1,0 +1,92 @@
+"""Runs the scenarios side by side on one loop in a thread; pytest only waits for each result.
+
+One test at a time would make the suite as slow as the sum of its waits. pytest keeps its reports, selection and `-x`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+
+from protocol3_conformance.lab import Lab
+from protocol3_conformance.scenario import Scenario
+from protocol3_conformance.target import Target
+from protocol3_conformance.wire.faults import TransportFault
+from protocol3_conformance.wire.transcript import Transcript
+
+ACTIVE = 48
+"""Scenarios at work at one time. Each holds a few connections."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What became of one scenario: `error` is None when it held."""
+
+    scenario: Scenario
+    transcript: Transcript = field(default_factory=Transcript)
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+
+class Conductor:
+    """Start once, ask for every result, stop. The loop lives in a daemon thread."""
+
+    def __init__(self, target: Target, *, active: int = ACTIVE) -> None:
+        self._target = target
+        self._active = asyncio.Semaphore(active)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="conductor", daemon=True)
+        self._runs: dict[str, Future[Run]] = {}
+
+    def start(self, scenarios: Iterable[Scenario]) -> None:
+        """Begin all of them, slow ones first."""
+        self._thread.start()
+        for scenario in sorted(scenarios, key=lambda one: not one.slow):
+            self._runs[scenario.check_id] = asyncio.run_coroutine_threadsafe(self._conduct(scenario), self._loop)
+
+    def result(self, check_id: str) -> Run:
+        """Block until this scenario has ended."""
+        return self._runs[check_id].result()
+
+    def stop(self) -> None:
+        """Cancel what still runs and end the thread."""
+        if not self._thread.is_alive():
+            self._loop.close()
+            return
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _cancel_all(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _conduct(self, scenario: Scenario) -> Run:
+        async with self._active:
+            run = Run(scenario)
+            began = time.monotonic()
+            try:
+                await self._perform(run)
+            except (asyncio.CancelledError, CancelledError):
+                raise
+            except BaseException as error:  # noqa: BLE001 - the main thread raises it again
+                run.error = error
+            run.seconds = time.monotonic() - began
+            return run
+
+    async def _perform(self, run: Run) -> None:
+        limit = self._target.patience.scenario
+        async with Lab.open(self._target, run.scenario.check_id) as lab:
+            run.transcript = lab.peer.transcript
+            try:
+                async with asyncio.timeout(limit):
+                    await run.scenario.body(lab)
+            except TimeoutError:
+                raise TransportFault(f"the scenario did not end within {limit:g} s") from None

@@ -1,0 +1,61 @@
+"""The `@scenario` decorator: a coroutine with one argument, the lab, becomes a plain function that pytest collects."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from protocol3_conformance.lab import Lab
+from protocol3_conformance.requirements import requirements
+from protocol3_conformance.target import ANY_SCOPE, FIXED_SCOPE, PROFILES
+
+Body = Callable[[Lab], Awaitable[None]]
+CHECK_ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
+ATTRIBUTE = "__scenario__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One check. `check_id` is stable over versions and installs; reports and baselines use nothing else."""
+
+    check_id: str
+    title: str
+    cites: tuple[str, ...]
+    profiles: tuple[str, ...]
+    slow: bool
+    body: Body
+
+
+def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bool = False) -> Callable[[Body], Body]:
+    """Declare a check. The docstring's first line is its title.
+
+    `profile` may name several, separated by blanks; the check applies when all are claimed. `slow` starts it first.
+    Raises ValueError for an unknown requirement or profile, or an ill-formed check ID.
+    """
+    if not CHECK_ID.fullmatch(check_id):
+        raise ValueError(f"{check_id!r} is not of the form subject/what-is-checked")
+    if unknown := [cited for cited in cites if cited not in requirements()]:
+        raise ValueError(f"{check_id} cites requirements that do not exist: {', '.join(unknown)}")
+    if not cites:
+        raise ValueError(f"{check_id} cites no requirement")
+    profiles = tuple(profile.split())
+    if unknown := [name for name in profiles if name not in (*PROFILES, FIXED_SCOPE, ANY_SCOPE)]:
+        raise ValueError(f"{check_id} names profiles that do not exist: {', '.join(unknown)}")
+
+    def declare(body: Body) -> Body:
+        title = (inspect.getdoc(body) or check_id).partition("\n")[0]
+
+        @functools.wraps(body)
+        def shell() -> None:
+            raise RuntimeError("scenarios are run by the conductor, not called")
+
+        # pytest must see neither a coroutine (another plugin would claim it) nor a parameter (it would seek a fixture).
+        shell.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
+        declared = Scenario(check_id=check_id, title=title, cites=tuple(cites), profiles=profiles, slow=slow, body=body)
+        setattr(shell, ATTRIBUTE, declared)
+        return shell  # type: ignore[return-value]
+
+    return declare

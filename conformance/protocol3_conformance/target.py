@@ -1,0 +1,65 @@
+"""What is judged, and with how much patience."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from protocol3_conformance.bounds import bound
+from protocol3_conformance.wire.exchange import RequestIds
+from protocol3_conformance.wire.peer import Endpoint
+
+PROFILES = ("core", "forks", "subworkflows", "discovery")
+"""What a target may claim; `fixed-scope` is claimed by naming the scope."""
+
+FIXED_SCOPE, ANY_SCOPE = "fixed-scope", "any-scope"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Every wait of the suite in one place, in seconds, times one factor (`--patience`)."""
+
+    factor: float = 1.0
+
+    @property
+    def exchange(self) -> float:
+        """One exchange: the service has 30 s (HTTP-080), and a moment for the way."""
+        return (bound("EXCHANGE_MS") / 1000 + 2) * self.factor
+
+    @property
+    def progress(self) -> float:
+        """Until a background step of the service must have become visible; no bound is published, so it is wide."""
+        return 20 * self.factor
+
+    @property
+    def scenario(self) -> float:
+        """One whole scenario."""
+        return 120 * self.factor
+
+    @property
+    def poll_ms(self) -> int:
+        """One long poll; short, because the suite asks again until `progress` is over."""
+        return 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The service under test.
+
+    `scope` is its fixed (tenant, namespace), or None when it serves any scope. `program` is an ID and version that its
+    program store resolves. `run` tells this run's names apart from those of every other run.
+    """
+
+    endpoint: Endpoint
+    profiles: frozenset[str]
+    scope: tuple[str, str] | None
+    program: tuple[str, str]
+    patience: Patience
+    seed: int
+    run: str = field(default_factory=lambda: secrets.token_hex(4))
+    ids: RequestIds = field(default_factory=RequestIds)
+
+    def claims(self, profile: str) -> bool:
+        if profile in (FIXED_SCOPE, ANY_SCOPE):
+            return (self.scope is not None) == (profile == FIXED_SCOPE)
+        return profile in self.profiles

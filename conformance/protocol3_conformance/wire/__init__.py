@@ -1,0 +1,1 @@
+"""Wire layer: raw HTTP, strict JSON, and the checks that every exchange of every scenario passes through."""
