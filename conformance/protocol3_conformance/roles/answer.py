@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from protocol3_spec.loader import errors
-
 from protocol3_conformance.wire.exchange import Exchange
 from protocol3_conformance.wire.shapes import brief
+from protocol3_spec.loader import errors
 
 
 @dataclass(frozen=True, slots=True)

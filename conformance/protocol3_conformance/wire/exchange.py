@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from protocol3_spec.loader import errors
-
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.wire import text
 from protocol3_conformance.wire.faults import Violation
@@ -16,6 +14,7 @@ from protocol3_conformance.wire.routes import BY_METHOD_AND_PATH, Route
 from protocol3_conformance.wire.shapes import brief
 from protocol3_conformance.wire.strict_json import InvalidJson, JsonValue, decode, depth
 from protocol3_conformance.wire.values import require
+from protocol3_spec.loader import errors
 
 OWN_REQUEST_ID = "suite-request-id"
 """Sent with every request; a service must not copy it (HTTP-062)."""

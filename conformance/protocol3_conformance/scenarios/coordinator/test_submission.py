@@ -99,7 +99,8 @@ async def test_omission_is_default(lab: Lab) -> None:
     bare = lab.client.submission()
     first = (await lab.client.post("/v1/tasks", bare)).accepted()
     assert "correlation_key" not in first["input"]
-    for name, members in {"defaults stated": DEFAULTS, "null correlation key": {"correlation_key": None}}.items():
+    equal: dict[str, dict[str, Any]] = {"defaults stated": DEFAULTS, "null correlation key": {"correlation_key": None}}
+    for name, members in equal.items():
         with lab.case(name):
             again = {**bare, "input": {**bare["input"], **members}}
             assert (await lab.client.post("/v1/tasks", again)).accepted()["task_id"] == first["task_id"]
