@@ -42,6 +42,17 @@ def identifier(value: JsonValue, at: str, max_bytes: int = ID_BYTES) -> str:
     return text
 
 
+def uncontrolled(value: JsonValue, at: str, max_bytes: int) -> str:
+    """Text of 1…max UTF-8 bytes without control characters: names inside observations (part 10 section 12.5)."""
+    text = string(value, at)
+    if not text:
+        raise invalid(at, "must not be empty")
+    _bounded(text, at, max_bytes)
+    if _CONTROL.search(text):
+        raise invalid(at, "must not hold control characters")
+    return text
+
+
 def correlation(value: JsonValue, at: str) -> str:
     """Correlation text: 0…512 UTF-8 bytes, no control characters; noncharacters are allowed (TXT-004)."""
     text = string(value, at)

@@ -11,6 +11,9 @@ AttemptState: TypeAlias = Literal["active", "succeeded", "failed", "cancelled", 
 WorkflowState: TypeAlias = Literal["running", "waiting", "failing", "cancelling", "succeeded", "failed", "cancelled"]
 Quiescence: TypeAlias = Literal["confirmed", "unconfirmed"]
 RenewalIntent: TypeAlias = Literal["keep_alive", "dispatch"]
+AcquireDisposition: TypeAlias = Literal["empty", "assigned", "ownership_lost"]
+ReportKind: TypeAlias = Literal["completed", "failed"]
+ReportStatus: TypeAlias = Literal["success", "failure"]
 ErrorKind: TypeAlias = Literal[
     "invalid_input",
     "not_found",
@@ -81,6 +84,9 @@ RETRYABLE: Final[frozenset[ErrorKind]] = frozenset(
 
 _QUIESCENCES: Final[tuple[Quiescence, ...]] = get_args(Quiescence)
 _INTENTS: Final[tuple[RenewalIntent, ...]] = get_args(RenewalIntent)
+_DISPOSITIONS: Final[tuple[AcquireDisposition, ...]] = get_args(AcquireDisposition)
+_REPORT_KINDS: Final[tuple[ReportKind, ...]] = get_args(ReportKind)
+_REPORT_STATUSES: Final[tuple[ReportStatus, ...]] = get_args(ReportStatus)
 _PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
 _STEP_STATES: Final[tuple[StepState, ...]] = get_args(StepState)
 _REASONS: Final[tuple[HistoryReason, ...]] = get_args(HistoryReason)
@@ -93,6 +99,9 @@ attempt_state: Final = word_reader(ATTEMPT_STATES)
 workflow_state: Final = word_reader(WORKFLOW_STATES)
 quiescence: Final = word_reader(_QUIESCENCES)
 renewal_intent: Final = word_reader(_INTENTS)
+acquire_disposition: Final = word_reader(_DISPOSITIONS)
+report_kind: Final = word_reader(_REPORT_KINDS)
+report_status: Final = word_reader(_REPORT_STATUSES)
 error_kind: Final = word_reader(ERROR_KINDS)
 phase: Final = word_reader(_PHASES)
 step_state: Final = word_reader(_STEP_STATES)
