@@ -1,0 +1,97 @@
+"""What `/health/live` and `/health/ready` say (part 00 section 3.8, RCV-031). A state object: others feed it."""
+
+from collections.abc import Callable
+from typing import Final
+
+from protocol3.contract.limits import RECOVERY_STALE_MS
+from protocol3.contract.strict_json import JsonValue
+
+
+class Pass:
+    """A background pass that must keep succeeding for the service to be ready. Instants are monotonic seconds."""
+
+    __slots__ = ("_name", "_unavailable", "last_success")
+
+    def __init__(self, name: str) -> None:
+        self._name: Final = name
+        self._unavailable = False
+        self.last_success: float | None = None
+
+    def succeeded(self, now: float) -> None:
+        """A whole pass went through at `now`; this also ends `unavailable`."""
+        self.last_success = now
+        self._unavailable = False
+
+    def unavailable(self) -> None:
+        """Passes cannot run at present, for example because the database refuses connections or the loop ended."""
+        self._unavailable = True
+
+    def reasons(self, now: float) -> list[str]:
+        """Why this pass keeps the service unready at `now`; empty while it does not (HTTP-092)."""
+        if self._unavailable:
+            return [f"{self._name}_unavailable"]
+        if self.last_success is None:
+            return [f"{self._name}_pending"]
+        return [f"{self._name}_stale"] if _age_ms(self.last_success, now) > RECOVERY_STALE_MS else []
+
+
+class Health:
+    """Readiness of one process: started, not shutting down, every watched pass recent.
+
+    The recovery pass is always watched. `watch` adds another one, such as `workflow_recovery` (RCV-031); its reasons
+    are its name with `_pending`, `_stale`, `_unavailable`. `clock` returns monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = False
+        self._shutting_down = False
+        self._recovery = Pass("recovery")
+        self._passes = [self._recovery]
+
+    def startup_done(self) -> None:
+        """Migrations are checked, connections are open, loops are running."""
+        self._started = True
+
+    def shutting_down(self) -> None:
+        """The service is unready from now on (HTTP-092)."""
+        self._shutting_down = True
+
+    def recovery_succeeded(self, now: float) -> None:
+        """A recovery pass went through at the monotonic instant `now`."""
+        self._recovery.succeeded(now)
+
+    def recovery_unavailable(self) -> None:
+        """Recovery cannot run at present; the next success ends this."""
+        self._recovery.unavailable()
+
+    def watch(self, name: str) -> Pass:
+        """Make readiness depend on another pass and return it, to be fed by its loop."""
+        added = Pass(name)
+        self._passes.append(added)
+        return added
+
+    def live(self) -> tuple[int, JsonValue]:
+        """Status and document of `/health/live`: answering is living (HTTP-090)."""
+        return 200, {"status": "ok", "reasons": []}
+
+    def ready(self) -> tuple[int, JsonValue]:
+        """Status and document of `/health/ready` (HTTP-091)."""
+        now = self._clock()
+        reasons: list[JsonValue] = []
+        if self._shutting_down:
+            reasons.append("shutting_down")
+        if not self._started:
+            reasons.append("startup_incomplete")
+        for watched in self._passes:
+            reasons += watched.reasons(now)
+        last = self._recovery.last_success
+        return 503 if reasons else 200, {
+            "status": "not_ready" if reasons else "ok",
+            "reasons": reasons,
+            "recovery_last_success_age_ms": None if last is None else _age_ms(last, now),
+        }
+
+
+def _age_ms(then: float, now: float) -> int:
+    return max(0, round((now - then) * 1000))

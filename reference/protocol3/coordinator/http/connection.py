@@ -1,0 +1,132 @@
+"""One client connection: aiohttp's `RequestHandler` with the transport rules of the contract (part 00 section 3.1).
+
+aiohttp (its minor version is pinned in pyproject.toml) parses and queues requests and answers them in order. What it
+does otherwise than the contract is corrected here, on these private attributes of its base class:
+
+- `_messages`: requests parsed and not yet taken up, pairs of head and body; a head may be an `_ErrInfo` instead;
+- `_ErrInfo`: what stands in that queue when the parser gave up;
+- `_waiter`: pending while the connection waits for its next request, None while a request is being answered.
+
+`reference/tests/http/test_connection.py` has a case for each correction, so that an upgrade that breaks one is seen.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import StreamResponse
+from aiohttp.web_server import Server
+
+from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.http.reply import Reply, new_request_id, refused
+
+LINGER_S: Final = 2.0
+"""How long a connection reads on after a refusal, so that closing does not destroy the reply on its way."""
+TARGET_BYTES: Final = 65536
+"""Longest request target and longest header field. A query of 16 KiB must pass (HTTP-003)."""
+
+
+class Connection(RequestHandler):
+    """State of one connection that the exchange looks at.
+
+    `ended`: the client has sent its last byte, replies may still be read.
+    `cut`: the body that ended too early or broke its framing (HTTP-018).
+    `invited`: the body for which `100 Continue` was sent.
+    `waiting`: budget of the long poll under way; it ends at once when the client goes (HTTP-084, DLV-034).
+    """
+
+    __slots__ = ("_body", "_gone", "cut", "ended", "invited", "waiting")
+
+    def __init__(self, server: "ConnectionServer") -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # None switches it off, the annotation forgets that
+            auto_decompress=False,  # Content-Encoding is judged, never applied (HTTP-032)
+            lingering_time=LINGER_S,
+            max_field_size=TARGET_BYTES,
+            max_line_size=TARGET_BYTES,
+        )
+        self.ended = False
+        self.cut: StreamReader | None = None
+        self.invited: StreamReader | None = None
+        self.waiting: asyncio.Timeout | None = None
+        self._body: StreamReader | None = None  # of the request parsed last: only this one can be incomplete
+        self._gone = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; a framing error inside a body ends that body, whose reader would wait for the budget otherwise."""
+        super().data_received(data)
+        if self._messages:
+            head, body = self._messages[-1]
+            if isinstance(head, _ErrInfo):
+                self._cut_body()
+            self._body = body
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature; aiohttp narrows it to None
+        """The client sends no more: answer what it asked, then close. True keeps our half open until then."""
+        self.ended = True
+        self._gone.set()
+        self._cut_body()
+        self._abandon_wait()
+        idle = self._waiter is not None and not self._waiter.done() and not self._messages
+        self.keep_alive(False)
+        return not idle
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Nobody reads the reply any more. Only a waiting poll is abandoned; everything else runs to its end."""
+        self._gone.set()
+        self._abandon_wait()
+        super().connection_lost(exc)
+
+    def handle_error(
+        self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> StreamResponse:
+        """The reply to bytes that are no request. Nothing is logged: message and exception quote the request.
+
+        Two Content-Type fields end here because the parser refuses them: 415 (HTTP-031), whatever the path.
+        """
+        if isinstance(exc, BadHttpMessage) and "Duplicate 'Content-Type'" in str(exc):
+            refusal = Refusal("invalid_input", "header Content-Type: sent more than once", status=415)
+        elif isinstance(exc, HttpProcessingError):
+            return Reply(400, None, close=True)
+        else:
+            refusal = Refusal("unavailable", "the exchange failed")
+        return refused(refusal, request_id=new_request_id(), close=True)
+
+    def answers_more(self) -> bool:
+        """Whether the connection has or may get another request after the present one."""
+        return not self.ended or bool(self._messages)
+
+    async def linger(self) -> None:
+        """End our half and discard what still arrives until the client ends its own, at most LINGER_S.
+
+        Closing a socket with unread bytes resets the connection, and a reset can destroy the reply before it is read.
+        """
+        self.close()
+        if self.transport is not None and self.transport.can_write_eof():
+            self.transport.write_eof()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                await self._gone.wait()
+        self._cut_body()
+
+    def _cut_body(self) -> None:
+        if self._body is not None and not self._body.is_eof():
+            self.cut = self._body
+            self._body.feed_eof()
+
+    def _abandon_wait(self) -> None:
+        if self.waiting is not None and not self.waiting.expired():
+            self.waiting.reschedule(0.0)
+
+
+class ConnectionServer(Server):
+    """The asyncio protocol factory: one `Connection` per accepted socket."""
+
+    def __call__(self) -> Connection:
+        return Connection(self)

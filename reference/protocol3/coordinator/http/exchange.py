@@ -1,0 +1,234 @@
+"""The order of checks, the budget of an exchange, and the mapping of every outcome to a reply (part 00 section 3.3).
+
+The order is HTTP-010 to HTTP-021; the first failing step decides the reply.
+"""
+
+import asyncio
+import json
+import logging
+import traceback
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from aiohttp.web_request import BaseRequest
+
+from protocol3.contract import media_type
+from protocol3.contract.limits import EXCHANGE_MS
+from protocol3.contract.models.common import Scope
+from protocol3.contract.refusal import Refusal, invalid
+from protocol3.contract.strict_json import JsonValue, encode
+from protocol3.coordinator.health import Health
+from protocol3.coordinator.http.body import read_body, refuse_body, uninvited
+from protocol3.coordinator.http.connection import Connection
+from protocol3.coordinator.http.reply import Reply, new_request_id, refused
+from protocol3.coordinator.http.routes import ROUTES, Route, scope_of, waits
+
+THREAD_BYTES: Final = 262_144
+"""A body above this size is decoded in a thread: 8 MiB take about 0.2 s, and other exchanges must not wait for it."""
+
+_LIVE: Final = "/health/live"
+_READY: Final = "/health/ready"
+_log: Final = logging.getLogger("protocol3.http")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Served:
+    """A route and the bound operation behind it."""
+
+    route: Route
+    operation: "Callable[[object], Awaitable[JsonValue | bytes]]"
+
+
+class Exchanges:
+    """The handler of every request: call it with one, get the reply. Knows what is under way, for the shutdown.
+
+    `operations` has a coroutine method for each `Route.operation`; a missing one is an AttributeError here, at start.
+    With `fixed_scope` a command that names another scope is `404/not_found` before its operation (HTTP-020); the
+    extension of a session names none and is judged by its operation (DLV-313). `budget_s` is a parameter for tests.
+    """
+
+    def __init__(
+        self,
+        operations: object,
+        health: Health,
+        *,
+        fixed_scope: Scope | None = None,
+        routes: Iterable[Route] = ROUTES,
+        budget_s: float = EXCHANGE_MS / 1000,
+    ) -> None:
+        self._paths: dict[str, dict[str, _Served]] = {}
+        for route in routes:
+            served = _Served(route=route, operation=getattr(operations, route.operation))
+            self._paths.setdefault(route.path, {})[route.method] = served
+        self._health = health
+        self._fixed_scope = fixed_scope
+        self._budget_s = budget_s
+        self._closing = False
+        self._active = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def begin_shutdown(self) -> None:
+        """From now on known routes answer 503 at once; what was admitted runs on within its budget (HTTP-083)."""
+        self._closing = True
+        self._health.shutting_down()
+
+    async def drained(self) -> None:
+        """Returns when no admitted exchange is under way; each ends within its budget."""
+        await self._idle.wait()
+
+    async def __call__(self, request: BaseRequest) -> Reply:
+        """The reply to one request."""
+        started = asyncio.get_running_loop().time()
+        path, mark, query = _target(request.raw_path)
+        if path in (_LIVE, _READY):
+            return self._probe(path, request.method)
+        request_id = new_request_id()
+        try:
+            served = self._route(path, request.method)
+            body = await self._admitted(served, request, mark + query, started, request_id)
+            reply = Reply(200, body, request_id=request_id)
+            code = None
+        except Refusal as refusal:
+            code = refusal.code
+            allow = ", ".join(sorted(self._paths[path])) if code == "method_not_allowed" else None
+            unread = uninvited(request) or _connection(request).cut is request.content
+            reply = refused(refusal, request_id=request_id, allow=allow, close=unread or self._closing)
+        if _log.isEnabledFor(logging.INFO):
+            _note(
+                logging.INFO,
+                event="exchange",
+                request_id=request_id,
+                method=request.method,
+                route=path if path in self._paths else None,
+                status=reply.status,
+                code=code,
+                ms=round((asyncio.get_running_loop().time() - started) * 1000, 2),
+            )
+        return reply
+
+    def _route(self, path: str, method: str) -> _Served:
+        """Steps 1 to 3: path, method, admission (HTTP-010…012)."""
+        methods = self._paths.get(path)
+        if methods is None:
+            raise Refusal("route_not_found")
+        served = methods.get(method)
+        if served is None:
+            raise Refusal("method_not_allowed")
+        if self._closing:
+            raise Refusal("unavailable", "the service is shutting down")
+        return served
+
+    async def _admitted(
+        self, served: _Served, request: BaseRequest, query: str, started: float, request_id: str
+    ) -> bytes:
+        """Steps 4 to 8, counted as under way. Raises Refusal and nothing else, except for its own cancellation."""
+        self._active += 1
+        self._idle.clear()
+        try:
+            return await self._judged(served, request, query, started + self._budget_s)
+        except (Exception, asyncio.CancelledError) as error:  # here a fault becomes a reply
+            if isinstance(error, Refusal) or _cancelled():
+                raise
+            raise _failure(error, served.route, request_id) from None
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._idle.set()
+
+    async def _judged(self, served: _Served, request: BaseRequest, query: str, deadline: float) -> bytes:
+        """Steps 4 to 8 within the budget (HTTP-080…082): the encoded reply. Raises whatever the operation raises.
+
+        A poll whose client is gone ends at once, like one whose budget is over; nothing else is abandoned (HTTP-084).
+        """
+        connection = _connection(request)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(deadline) as budget:
+                command = await _command(served.route, request, query)
+                self._check_scope(command)
+                if waits(command):
+                    if connection.ended:
+                        raise Refusal("unavailable", "the client ended the connection")
+                    connection.waiting = budget
+                result = await served.operation(command)
+                body = result if isinstance(result, bytes) else encode(result)
+        except TimeoutError:
+            if not budget.expired():
+                raise
+            late = loop.time() >= deadline
+            reason = "the exchange took longer than its budget" if late else "the client ended the connection"
+            raise Refusal("unavailable", reason) from None
+        finally:
+            connection.waiting = None
+        if loop.time() >= deadline:
+            raise Refusal("unavailable", "the exchange took longer than its budget")
+        if len(body) > served.route.reply_limit:
+            raise Refusal("unavailable", "the reply would exceed its size limit")
+        return body
+
+    def _check_scope(self, command: object) -> None:
+        if self._fixed_scope is not None:
+            scope = scope_of(command)
+            if scope is not None and scope != self._fixed_scope:
+                raise Refusal("not_found")
+
+    def _probe(self, path: str, method: str) -> Reply:
+        """A health route: no scope, no Request-Id, no admission (HTTP-023, HTTP-093)."""
+        if method not in ("GET", "HEAD"):
+            return Reply(405, None, allow="GET, HEAD")
+        status, document = self._health.live() if path == _LIVE else self._health.ready()
+        return Reply(status, encode(document))
+
+
+def _target(raw: str) -> tuple[str, str, str]:
+    """Path, `?` if there is one, query. The absolute form of a target stands for its path (RFC 9112 section 3.2.2)."""
+    path, mark, query = raw.partition("?")
+    if not path.startswith("/"):
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    return path, mark, query
+
+
+async def _command(route: Route, request: BaseRequest, query: str) -> object:
+    """Steps 4 to 6: the command in a GET's query or a POST's body. `query` begins with its `?` if there is one."""
+    if route.method == "GET":
+        await refuse_body(request)
+        octets = query[1:].encode("utf-8", "surrogateescape")
+        if len(octets) > route.query_limit:
+            raise invalid("query", f"longer than {route.query_limit} bytes")
+        return route.decode(octets)
+    if query:
+        raise invalid("query", "none is allowed here")
+    headers = request.headers
+    media_type.check(headers.getall("Content-Type", ()), headers.getall("Content-Encoding", ()))
+    body = await read_body(request, route.request_limit)
+    if len(body) > THREAD_BYTES:
+        return await asyncio.to_thread(route.decode, body)
+    return route.decode(body)
+
+
+def _cancelled() -> bool:
+    """Whether this exchange is being cancelled, as opposed to something that its operation waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _failure(error: BaseException, route: Route, request_id: str) -> Refusal:
+    """503 for what nobody foresaw (HTTP-067, TASK-021). The log gets type and place; the text may quote data."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if place is None or module.startswith("protocol3."):
+            place = f"{module}:{line}"
+    kind = f"{type(error).__module__}.{type(error).__qualname__}"
+    _note(logging.ERROR, event="exchange failed", request_id=request_id, route=route.path, type=kind, place=place)
+    return Refusal("unavailable", "the service could not complete the exchange")
+
+
+def _note(level: int, **fields: object) -> None:
+    _log.log(level, "%s", json.dumps(fields))
+
+
+def _connection(request: BaseRequest) -> Connection:
+    return cast(Connection, request.protocol)  # ConnectionServer makes no other kind

@@ -1,0 +1,111 @@
+"""The route table: path, method, limits, decoder and operation of every route (part 00 section 3.2)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from protocol3.contract.limits import (
+    BODY_BYTES,
+    QUERY_BYTES,
+    REPLY_BYTES,
+    SETTLEMENT_BODY_BYTES,
+    TASK_LIST_QUERY_BYTES,
+    TASK_PAGE_REPLY_BYTES,
+    TASK_STATUS_REPLY_BYTES,
+)
+from protocol3.contract.models.common import LeaseOwner, Scope
+from protocol3.contract.models.delivery import RenewCommand, SettleCommand
+from protocol3.contract.models.sessions import AcquireCommand, ExtendSession, OpenSession
+from protocol3.contract.models.tasks import (
+    AttemptQuery,
+    HistoryQuery,
+    SubmitCommand,
+    TaskCancel,
+    TaskListQuery,
+    TaskQuery,
+)
+from protocol3.contract.refusal import invalid
+from protocol3.contract.strict_json import InvalidJson, JsonValue
+from protocol3.contract.strict_json import decode as decode_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method of one path. Limits in bytes: raw body, encoded reply, raw query; 0 where the method has none.
+
+    `decode` makes the command from the raw body of a POST or the raw query of a GET, or raises Refusal.
+    `operation` names the method of the operations object that takes the command.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    request_limit: int = 0
+    query_limit: int = 0
+    reply_limit: int
+    decode: Callable[[bytes], object]
+    operation: str
+
+
+def scope_of(command: object) -> Scope | None:
+    """The scope that a command names, itself or through its lease owner; None only for the extension of a session."""
+    scope: Scope | None = getattr(getattr(command, "owner", command), "scope", None)
+    return scope
+
+
+def waits(command: object) -> bool:
+    """Whether the command is a long poll (DLV-031)."""
+    return isinstance(command, AcquireCommand) and command.wait_ms > 0
+
+
+def _get(
+    path: str,
+    decode: Callable[[bytes], object],
+    operation: str,
+    *,
+    query: int = QUERY_BYTES,
+    reply: int = REPLY_BYTES,
+) -> Route:
+    return Route(method="GET", path=path, query_limit=query, reply_limit=reply, decode=decode, operation=operation)
+
+
+def _post(
+    path: str,
+    from_json: "Callable[[JsonValue], object]",
+    operation: str,
+    *,
+    body: int = BODY_BYTES,
+    reply: int = REPLY_BYTES,
+) -> Route:
+    def decode(raw: bytes) -> object:
+        try:
+            document = decode_json(raw)
+        except InvalidJson as error:
+            raise invalid("body", str(error)) from None
+        return from_json(document)
+
+    return Route(method="POST", path=path, request_limit=body, reply_limit=reply, decode=decode, operation=operation)
+
+
+ROUTES: Final = (
+    _post("/v1/tasks", SubmitCommand.from_json, "submit_task"),
+    _get(
+        "/v1/tasks",
+        TaskListQuery.from_query,
+        "list_tasks",
+        query=TASK_LIST_QUERY_BYTES,
+        reply=TASK_PAGE_REPLY_BYTES,
+    ),
+    _get("/v1/tasks/inspect", TaskQuery.from_query, "inspect_task"),
+    _get("/v1/tasks/status", TaskQuery.from_query, "task_status", reply=TASK_STATUS_REPLY_BYTES),
+    _get("/v1/tasks/result", TaskQuery.from_query, "task_result"),
+    _get("/v1/tasks/history", HistoryQuery.from_query, "task_history"),
+    _get("/v1/attempts/inspect", AttemptQuery.from_query, "inspect_attempt"),
+    _post("/v1/tasks/cancel", TaskCancel.from_json, "cancel_task"),
+    _post("/v1/worker-sessions", OpenSession.from_json, "open_session"),
+    _post("/v1/worker-sessions/extend", ExtendSession.from_json, "extend_session"),
+    _post("/v1/acquisitions", AcquireCommand.from_json, "acquire"),
+    _post("/v1/renewals", RenewCommand.from_json, "renew"),
+    _post("/v1/settlements", SettleCommand.from_json, "settle", body=SETTLEMENT_BODY_BYTES),
+    _post("/v1/quiescence-confirmations", LeaseOwner.from_json, "confirm_quiescence"),
+)
+"""Every route of this service. The optional profiles are not declared: their paths are unknown (HTTP-042)."""
