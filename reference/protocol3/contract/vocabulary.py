@@ -45,6 +45,9 @@ HistoryReason: TypeAlias = Literal[
 OutcomeKind: TypeAlias = Literal["succeeded", "failed", "cancelled"]
 FailureKind: TypeAlias = Literal["application", "execution", "attempt_lost"]
 ChildKind: TypeAlias = Literal["task", "workflow"]
+DecisionKind: TypeAlias = Literal["suspend", "continue", "wait", "complete", "fail"]
+WaitKind: TypeAlias = Literal["event", "timer"]
+WakeKind: TypeAlias = Literal["event", "timeout", "timer"]
 WorkflowErrorKind: TypeAlias = Literal[
     "decision_invalid",
     "decision_application_failed",
@@ -93,6 +96,9 @@ _REASONS: Final[tuple[HistoryReason, ...]] = get_args(HistoryReason)
 _OUTCOME_KINDS: Final[tuple[OutcomeKind, ...]] = get_args(OutcomeKind)
 _FAILURE_KINDS: Final[tuple[FailureKind, ...]] = get_args(FailureKind)
 _CHILD_KINDS: Final[tuple[ChildKind, ...]] = get_args(ChildKind)
+_DECISION_KINDS: Final[tuple[DecisionKind, ...]] = get_args(DecisionKind)
+_WAIT_KINDS: Final[tuple[WaitKind, ...]] = get_args(WaitKind)
+_WAKE_KINDS: Final[tuple[WakeKind, ...]] = get_args(WakeKind)
 
 task_state: Final = word_reader(TASK_STATES)
 attempt_state: Final = word_reader(ATTEMPT_STATES)
@@ -109,3 +115,6 @@ history_reason: Final = word_reader(_REASONS)
 outcome_kind: Final = word_reader(_OUTCOME_KINDS)
 failure_kind: Final = word_reader(_FAILURE_KINDS)
 child_kind: Final = word_reader(_CHILD_KINDS)
+decision_kind: Final = word_reader(_DECISION_KINDS)
+wait_kind: Final = word_reader(_WAIT_KINDS)
+wake_kind: Final = word_reader(_WAKE_KINDS)
