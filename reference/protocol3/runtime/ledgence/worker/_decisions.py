@@ -1,0 +1,124 @@
+"""Decisions: building them, and the check of what the handler returned (HLP-117 … HLP-125)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._approval_objects import encode_action, encode_arguments
+from ._checks import fields, integer, members, text
+from ._children import encode_command
+from ._errors import WorkflowError
+from ._exact import canonical
+from ._limits import (
+    COMMANDS_COUNT,
+    DATA_DEPTH,
+    DECISION_BYTES,
+    ENVELOPE_DEPTH,
+    INTEGER_MAX,
+    STATE_BYTES,
+    UNTIL_COUNT,
+    WAIT_MAX_MS,
+)
+from ._outcomes import check_error
+
+_COMMON = members("v activation_id revision kind")
+_CHECKPOINT = members("continuation state commands")
+_KINDS = {
+    "suspend": _COMMON | _CHECKPOINT | {"until"},
+    "continue": _COMMON | _CHECKPOINT,
+    "wait": _COMMON | _CHECKPOINT | {"wait"},
+    "complete": _COMMON | {"output"},
+    "fail": _COMMON | {"error"},
+}
+_WAITS = {
+    "event": members("kind key timeout_ms"),
+    "timer": members("kind key delay_ms"),
+    "approval": members("kind key action timeout_ms"),
+}
+
+
+def encode(decision: object) -> bytes:
+    """Canonical text of a decision with valid shape and bounds. Raises WorkflowError."""
+    kind = decision.get("kind") if type(decision) is dict else None
+    if type(kind) is not str or kind not in _KINDS:
+        raise WorkflowError("decision: not a decision object of a known kind")
+    item = fields(decision, f"decision {kind}", _KINDS[kind])
+    integer(item["v"], "decision.v", 1, 1)
+    text(item["activation_id"], "decision.activation_id")
+    integer(item["revision"], "decision.revision", 0, INTEGER_MAX)
+    if kind == "complete":
+        canonical(item["output"], "output", depth=DATA_DEPTH)
+    elif kind == "fail":
+        check_error(item["error"], "error")
+    else:
+        _check_checkpoint(item)
+        if kind == "suspend":
+            _check_until(item["until"])
+        elif kind == "wait":
+            _check_wait(item["wait"])
+    return canonical(item, f"decision {kind}", limit=DECISION_BYTES, depth=ENVELOPE_DEPTH)
+
+
+def _check_checkpoint(item: dict[str, Any]) -> None:
+    text(item["continuation"], "continuation")
+    canonical(item["state"], "state", limit=STATE_BYTES)
+    commands = item["commands"]
+    if type(commands) is not list or len(commands) > COMMANDS_COUNT:
+        raise WorkflowError(f"commands: not a list of at most {COMMANDS_COUNT}")
+    for number, command in enumerate(commands):
+        encode_command(command, f"commands[{number}]")
+
+
+def _check_until(until: object) -> None:
+    if type(until) not in (list, tuple) or len(until) > UNTIL_COUNT:  # type: ignore[arg-type]
+        raise WorkflowError(f"until: not a list of at most {UNTIL_COUNT}")
+    keys = [text(key, "until") for key in until]  # type: ignore[attr-defined]
+    if len(set(keys)) != len(keys):
+        raise WorkflowError("until: a key occurs twice")
+
+
+def _check_wait(wait: object) -> None:
+    kind = wait.get("kind") if type(wait) is dict else None
+    if type(kind) is not str or kind not in _WAITS:
+        raise WorkflowError("wait: unknown kind")
+    optional = members("proposed_arguments") if kind == "approval" else frozenset()
+    item = fields(wait, "wait", _WAITS[kind], optional)
+    text(item["key"], "wait.key")
+    if kind == "timer":
+        integer(item["delay_ms"], "delay_ms", 0, WAIT_MAX_MS)
+    elif kind == "approval" or item["timeout_ms"] is not None:
+        integer(item["timeout_ms"], "timeout_ms", 0, WAIT_MAX_MS)
+    if kind == "approval":
+        encode_action(item["action"], "action")
+        if "proposed_arguments" in item:
+            encode_arguments(item["proposed_arguments"], "proposed_arguments")
+
+
+class ReturnCheck:
+    """What a returned decision must agree with at the end of its activation (HLP-124)."""
+
+    __slots__ = ("_activation_id", "_commands", "_knows_target", "_revision")
+
+    def __init__(self, activation_id: str, revision: int, commands: bytes, knows_target: Callable[[str], bool]) -> None:
+        self._activation_id = activation_id
+        self._revision = revision
+        self._commands = commands
+        self._knows_target = knows_target
+
+    def encode(self, decision: object) -> bytes:
+        """Canonical text of the decision. Raises WorkflowError."""
+        encoded = encode(decision)
+        assert isinstance(decision, dict)  # `encode` refuses everything else
+        if decision["activation_id"] != self._activation_id or decision["revision"] != self._revision:
+            raise WorkflowError("decision: made for another activation")
+        if decision["kind"] == "complete" and self._commands != b"[]":
+            raise WorkflowError("decision complete: children are staged")
+        if (
+            "commands" in decision
+            and canonical(decision["commands"], "commands", depth=ENVELOPE_DEPTH) != self._commands
+        ):
+            raise WorkflowError("decision: its commands are not those staged by now")
+        if "continuation" in decision and not self._knows_target(decision["continuation"]):
+            raise WorkflowError("decision.continuation: not an entry of this workflow")
+        return encoded

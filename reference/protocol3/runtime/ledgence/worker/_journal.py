@@ -1,0 +1,159 @@
+"""Local steps of one activation (HLP-048 … HLP-062, HLP-068)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Generator
+from contextvars import ContextVar
+from typing import Any
+
+from ._activation import Record
+from ._calls import Function
+from ._checks import text
+from ._errors import WorkflowError
+from ._exact import canonical, copy
+from ._limits import (
+    CALLABLE_BYTES,
+    LOCAL_JOURNAL_BYTES,
+    LOCAL_JOURNAL_COUNT,
+    LOCAL_RECORD_BYTES,
+)
+from ._observations import Meter, StepMeter
+from ._requests import Requests
+
+# Set in a step's own task, and so in everything it starts, threads included (HLP-063).
+inside_step: ContextVar[bool] = ContextVar("ledgence.worker.inside_step", default=False)
+
+
+class LocalResult:
+    """The awaitable of a step. Any number of observers may await it; cancelling one does not cancel the step."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._step.observe().__await__()
+
+
+class Step:
+    """One key: its binding, the task that runs it, and whether an observer has seen its failure."""
+
+    __slots__ = ("binding", "observed", "outcome")
+
+    def __init__(self, binding: tuple[str, bytes], outcome: asyncio.Future[bytes]) -> None:
+        self.binding = binding
+        self.outcome = outcome
+        self.observed = False
+
+    async def observe(self) -> Any:
+        try:
+            return copy(await asyncio.shield(self.outcome))
+        except BaseException:
+            self.observed = self.observed or self.outcome.done()
+            raise
+
+
+class Journal:
+    """Steps by key: those of earlier attempts are replayed, new ones run once and are committed one at a time."""
+
+    __slots__ = ("_bytes", "_closing", "_recorded", "_requests", "_steps", "cancelled", "meter")
+
+    def __init__(self, recorded: dict[str, Record], requests: Requests) -> None:
+        self._recorded = recorded
+        self._requests = requests
+        self.meter: Meter | None = None
+        self._steps: dict[str, Step] = {}
+        # The journal is counted as a JSON array: a comma or bracket with every record, and one more (LIM-012).
+        self._bytes = 1 + sum(record.size + 1 for record in recorded.values())
+        self._closing = False
+        self.cancelled = False  # a step's function raised a cancellation (HLP-062)
+
+    def step(self, key: str, fn: Function, name: str, given: bytes, arguments: bytes) -> LocalResult:
+        """Find or start the step.
+
+        `name` and `given` are the recorded callable and input, `arguments` is what `fn` receives; both canonical.
+        """
+        binding = text(name, "fn: its name", CALLABLE_BYTES), given
+        known = self._steps.get(key) or self._recorded.get(key)
+        if known is not None and known.binding != binding:
+            raise WorkflowError(f"local {key!r}: already used with another function or input")
+        if key not in self._steps:
+            outcome = self._replay(key, name) if key in self._recorded else self._start(key, fn, binding, arguments)
+            self._steps[key] = Step(binding, outcome)
+        return LocalResult(self._steps[key])
+
+    def pending(self) -> list[asyncio.Future[Any]]:
+        return [step.outcome for step in self._steps.values() if not step.outcome.done()]
+
+    def unobserved_failure(self) -> BaseException | None:
+        """The first failure that no observer has seen (HLP-114)."""
+        for step in self._steps.values():
+            if step.outcome.done() and not step.observed and (error := step.outcome.exception()) is not None:
+                return error
+        return None
+
+    def close(self) -> None:
+        """Cancel what runs; nothing that has not been sent is sent any more (HLP-115)."""
+        self._closing = True
+        for outcome in self.pending():
+            outcome.cancel()
+
+    def _replay(self, key: str, name: str) -> asyncio.Future[bytes]:
+        if self.meter is not None:
+            self.meter.steps.append(StepMeter(key, name, "replayed"))
+        outcome: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        outcome.set_result(self._recorded[key].output)
+        return outcome
+
+    def _start(self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes) -> asyncio.Future[bytes]:
+        """The function runs at the next turn of the loop."""
+        if max(len(binding[1]), len(arguments)) > LOCAL_RECORD_BYTES:
+            raise WorkflowError(f"local {key!r}: input is longer than {LOCAL_RECORD_BYTES} bytes")
+        if len(self._recorded.keys() | self._steps.keys()) >= LOCAL_JOURNAL_COUNT:
+            raise WorkflowError(f"local {key!r}: an activation has at most {LOCAL_JOURNAL_COUNT} steps")
+        meter = StepMeter(key, binding[0])
+        if self.meter is not None:
+            self.meter.steps.append(meter)
+        return asyncio.ensure_future(self._run(key, fn, binding, arguments, meter))
+
+    async def _run(
+        self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes, meter: StepMeter
+    ) -> bytes:
+        try:
+            output = await _call(key, fn, arguments)
+        except asyncio.CancelledError:
+            meter.stop("cancelled")
+            if self._closing:
+                raise
+            self.cancelled = True
+            raise WorkflowError(f"local {key!r}: its function was cancelled") from None
+        except BaseException:
+            meter.stop("failed")
+            raise
+        meter.stop("returned")
+        await self._commit(key, binding, output)
+        return output
+
+    async def _commit(self, key: str, binding: tuple[str, bytes], output: bytes) -> None:
+        name, given = binding
+        names = canonical(name, "callable"), given, canonical(key, "key"), output
+        record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % names
+        if len(record) > LOCAL_RECORD_BYTES:
+            raise WorkflowError(f"local {key!r}: its record is longer than {LOCAL_RECORD_BYTES} bytes")
+        if self._bytes + len(record) + 1 > LOCAL_JOURNAL_BYTES:
+            raise WorkflowError(f"local {key!r}: the journal is longer than {LOCAL_JOURNAL_BYTES} bytes")
+        if self._closing:
+            raise WorkflowError(f"local {key!r}: the activation has ended")
+        self._bytes += len(record) + 1
+        await self._requests.send("local_step.commit", record, {"committed": True})
+
+
+async def _call(key: str, fn: Function, arguments: bytes) -> bytes:
+    inside_step.set(True)
+    value = fn(**copy(arguments))
+    if inspect.isawaitable(value):
+        value = await value
+    return canonical(value, f"local {key!r}: output")

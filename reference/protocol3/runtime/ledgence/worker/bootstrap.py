@@ -1,0 +1,21 @@
+"""Start a program process (RUN-001 … RUN-020): `python -I -S -B bootstrap.py --package-root DIR --handler M:F ...`.
+
+This file only makes the helper importable; everything else lives in importable modules, whose compiled form Python can
+reuse from start to start.
+"""
+
+import os
+import sys
+
+
+def main() -> int:
+    sys.dont_write_bytecode = True
+    package = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, os.path.dirname(os.path.dirname(package)))
+    from ledgence.worker._process import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

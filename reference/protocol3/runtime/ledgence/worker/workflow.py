@@ -1,0 +1,33 @@
+"""The durable workflow API of protocol 3 (HLP-023 … HLP-125).
+
+A controller is the program's handler: built by `Workflow(...).build()`, or any function that calls
+`workflow_context()` and returns one of its decisions.
+"""
+
+from ._activation import SCHEMA
+from ._approval_objects import Approval, ApprovalAction, ApprovalDecision, ApprovalStatus
+from ._context import WorkflowContext, workflow_context
+from ._errors import WorkflowError
+from ._operations import OperationKind
+from ._references import BranchSpec, ForkRef, TaskRef, WorkflowRef
+from ._registry import Workflow
+
+get_workflow_context = workflow_context
+
+__all__ = [
+    "SCHEMA",
+    "Approval",
+    "ApprovalAction",
+    "ApprovalDecision",
+    "ApprovalStatus",
+    "BranchSpec",
+    "ForkRef",
+    "OperationKind",
+    "TaskRef",
+    "Workflow",
+    "WorkflowContext",
+    "WorkflowError",
+    "WorkflowRef",
+    "get_workflow_context",
+    "workflow_context",
+]
