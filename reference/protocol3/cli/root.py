@@ -1,0 +1,102 @@
+"""`protocol3`: the groups of commands. Each group's module is imported only when the group is used."""
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from protocol3 import __version__
+from protocol3.cli.failure import missing_extra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A command group: `module` exports it as `group`. It is absent while there is no such module."""
+
+    module: str
+    about: str
+    section: str
+
+
+COMMANDS: Final = {
+    "orchestrator": Entry(
+        module="protocol3.cli.orchestrator", section="Run", about="The coordinator: serve it, migrate its database."
+    ),
+    "worker": Entry(module="protocol3.cli.worker", section="Run", about="A worker: connect it to a coordinator."),
+    "dev": Entry(module="protocol3.cli.dev", section="Run", about="Everything at once for one folder of programs."),
+    "program": Entry(
+        module="protocol3.cli.programs", section="Use", about="Programs: an example, checks, publication to a store."
+    ),
+    "task": Entry(module="protocol3.cli.task", section="Use", about="Tasks: submit, observe, cancel."),
+    "workflow": Entry(
+        module="protocol3.cli.workflow", section="Use", about="Workflows: submit, observe, send events, cancel."
+    ),
+    "conformance": Entry(
+        module="protocol3.cli.conformance", section="Judge", about="Run the conformance suite against a target."
+    ),
+    "fixtures": Entry(
+        module="protocol3.cli.fixtures", section="Judge", about="The fixture programs and vectors: export, serve."
+    ),
+    "schemas": Entry(module="protocol3.cli.schemas", section="Judge", about="The contract's schemas: export."),
+}
+
+#: Distribution packages of the extra `server`, by the name that an import of them asks for.
+EXTRA: Final = frozenset({"aiohttp", "asyncpg", "rich", "uvloop"})
+
+HELP: Final = """Durable tasks and workflows over HTTP: Ledgence runtime protocol 3.
+
+\b
+A first run, in three terminals:
+  protocol3 program example ./hello
+  protocol3 program publish --source ./hello --store ./store
+  protocol3 orchestrator serve --ephemeral --store ./store
+  protocol3 worker connect --tenant acme --namespace demo --queue main --store ./store
+  protocol3 task submit --tenant acme --namespace demo --queue main \\
+      --program hello@1.0.0 --data '{"name": "you"}'
+  protocol3 task result --tenant acme --namespace demo --task TASK_ID --wait 30
+
+PROTOCOL3_SERVER, PROTOCOL3_TENANT and PROTOCOL3_NAMESPACE stand in for the options of these names.
+
+\b
+Every command prints one JSON result on standard output and diagnostics on standard error.
+Exit codes: 0 accepted, 1 a service or transport failed, 2 usage or input refused.
+"""
+
+
+class Root(click.Group):
+    """The table above as a click group."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, entry in COMMANDS.items() if importlib.util.find_spec(entry.module)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        try:
+            group: click.Command = importlib.import_module(COMMANDS[name].module).group
+        except ModuleNotFoundError as failure:
+            if failure.name in EXTRA:
+                raise missing_extra(name, failure.name) from failure
+            raise
+        return group
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            sections.setdefault(COMMANDS[name].section, []).append((name, COMMANDS[name].about))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="protocol3")
+def root() -> None:
+    pass
+
+
+def main() -> None:
+    """The console script."""
+    root(prog_name="protocol3")

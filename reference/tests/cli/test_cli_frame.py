@@ -1,0 +1,95 @@
+"""Help, registration of the groups, and how failures are shown."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from protocol3.cli import root as frame
+from protocol3.cli.failure import CliFailure, Rejected, printable
+from protocol3.cli.root import root
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_help_teaches_the_first_run():
+    shown = CliRunner().invoke(root, ["--help"]).output
+    assert "A first run" in shown
+    assert "Exit codes: 0 accepted" in shown
+    for section in ("Run:", "Use:"):
+        assert section in shown
+
+
+def test_help_imports_no_group_and_no_server():
+    """A base installation without the extra can show it, at once."""
+    check = (
+        "import sys; from protocol3.cli.root import root; from click.testing import CliRunner; "
+        "assert CliRunner().invoke(root, ['--help']).exit_code == 0; "
+        "loaded = {'asyncpg', 'aiohttp', 'protocol3.cli.orchestrator', 'protocol3.cli.task'} & set(sys.modules); "
+        "assert not loaded, loaded"
+    )
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_a_group_whose_module_is_missing_is_absent(monkeypatch):
+    entry = frame.Entry(module="protocol3.cli.nowhere", section="Run", about="Not there.")
+    monkeypatch.setitem(frame.COMMANDS, "nowhere", entry)
+    assert "nowhere" not in CliRunner().invoke(root, ["--help"]).output
+    refused = CliRunner().invoke(root, ["nowhere"])
+    assert refused.exit_code == 2
+    assert "No such command 'nowhere'" in refused.stderr
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    monkeypatch.delitem(sys.modules, "protocol3.cli.orchestrator", raising=False)
+    refused = CliRunner().invoke(root, ["orchestrator", "serve"])
+    assert refused.exit_code == 2
+    assert json.loads(refused.stderr) == {
+        "code": "missing_extra",
+        "message": "`protocol3 orchestrator` needs the package asyncpg, which is not installed",
+        "next": "pip install 'protocol3[server]'",
+    }
+
+
+def test_an_import_that_fails_for_another_reason_is_a_bug(monkeypatch):
+    """Only the extra's packages are an expected absence."""
+    monkeypatch.setattr(frame, "EXTRA", frozenset())
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    monkeypatch.delitem(sys.modules, "protocol3.cli.orchestrator", raising=False)
+    assert isinstance(CliRunner().invoke(root, ["orchestrator"]).exception, ModuleNotFoundError)
+
+
+def test_failures_are_json_for_programs_and_lines_for_people():
+    failure = Rejected("no\x1b[2J such \x9b thing", code="not_found", status=404, advice="look again")
+    piped = io.StringIO()
+    failure.show(piped)
+    assert json.loads(piped.getvalue()) == {
+        "code": "not_found",
+        "status": 404,
+        "message": "no\x1b[2J such \x9b thing",
+        "next": "look again",
+    }
+    assert "\x1b" not in piped.getvalue()
+    terminal = Terminal()
+    failure.show(terminal)
+    assert "\x1b[2J" not in terminal.getvalue()
+    assert "\x9b" not in terminal.getvalue()
+    assert "not_found" in terminal.getvalue()
+    assert "look again" in terminal.getvalue()
+
+
+def test_exit_codes():
+    assert CliFailure("x", code="unavailable").exit_code == 1
+    assert Rejected("x", code="conflict").exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["plain", "grüße 你好", "emoji 🙂"])
+def test_ordinary_text_is_shown_as_it_is(text):
+    assert printable(text) == text
