@@ -1,0 +1,68 @@
+"""``protocol3 program``: publish, check and start packages."""
+
+import json
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from protocol3.programs.build import build_package
+from protocol3.programs.errors import ProgramError, PublicationError
+from protocol3.programs.example import write_example
+from protocol3.programs.publish import publish_directory
+
+_REJECTED = ("invalid_input", "integrity", "incompatible")
+
+
+@click.group(name="program")
+def group() -> None:
+    """Program packages: create, check and publish them."""
+
+
+@group.command()
+@click.option("--source", type=click.Path(path_type=Path), required=True, help="Package directory with its manifest.")
+@click.option("--store", type=click.Path(path_type=Path), required=True, help="Store directory; created when missing.")
+def publish(source: Path, store: Path) -> None:
+    """Pack a directory and publish it. Prints the descriptor."""
+    try:
+        publication = publish_directory(source, store)
+    except ProgramError as error:
+        _fail(error)
+    if publication.already_published:
+        click.echo("already published with the same content", err=True)
+    _print(publication.descriptor.to_json())
+
+
+@group.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+def check(directory: Path) -> None:
+    """Validate a package directory without publishing it. Prints its descriptor and manifest."""
+    try:
+        package = build_package(directory)
+    except ProgramError as error:
+        _fail(error)
+    _print({"descriptor": package.descriptor.to_json(), "manifest": package.manifest.to_json()})
+
+
+@group.command()
+@click.option("--directory", type=click.Path(path_type=Path), required=True, help="New directory to create.")
+@click.option("--python", type=click.Path(path_type=Path), default=Path(sys.executable), help="Interpreter it is for.")
+def example(directory: Path, python: Path) -> None:
+    """Write a small package and two tasks for it."""
+    try:
+        written = write_example(directory.absolute(), python)
+    except ProgramError as error:
+        _fail(error)
+    _print({"program": str(written.program), "tasks": str(written.tasks), "python": str(written.python)})
+
+
+def _print(value: object) -> None:
+    click.echo(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+
+
+def _fail(error: ProgramError) -> NoReturn:
+    """Exit 2 when the input is to blame, 1 when the store is (a conflict included)."""
+    click.echo(f"{error.kind}: {error.message}", err=True)
+    rejected = error.kind in _REJECTED and not isinstance(error, PublicationError)
+    raise SystemExit(2 if rejected else 1)

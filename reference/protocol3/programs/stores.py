@@ -1,0 +1,101 @@
+"""Reading a program store: ``open_store(location)`` gives a filesystem or an HTTP(S) store (PKG-035…040)."""
+
+import asyncio
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from protocol3.contract import limits
+from protocol3.contract.models.common import Descriptor, ProgramRef
+from protocol3.programs.errors import ProgramError
+from protocol3.programs.layout import blob_path, decode_descriptor, descriptor_path
+
+
+class ProgramStore(Protocol):
+    """Published programs. Both methods raise :class:`ProgramError`."""
+
+    async def resolve(self, program: ProgramRef) -> Descriptor:
+        """The descriptor of exactly this id and version; ``not_found`` when it is not published."""
+        ...
+
+    async def fetch(self, descriptor: Descriptor) -> bytes:
+        """Exactly ``descriptor.size`` bytes. Whether they are the right ones is for the archive verification."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give up connections. The store is not used afterwards."""
+        ...
+
+
+def open_store(location: str) -> ProgramStore:
+    """A store by directory or URL. Raises ``invalid_input`` when the location cannot be one."""
+    if "://" not in location:
+        return FilesystemStore(Path(location))
+    from protocol3.programs.http_store import HttpStore  # needs aiohttp, which a filesystem store does not
+
+    return HttpStore(location)
+
+
+def check_fetchable(descriptor: Descriptor) -> None:
+    """No transfer is begun for an archive that could never be accepted (PKG-023)."""
+    if descriptor.size > limits.ARCHIVE_BYTES:
+        raise ProgramError("invalid_input", f"the archive is larger than {limits.ARCHIVE_BYTES} bytes")
+
+
+def check_fetched(content: bytes, descriptor: Descriptor) -> bytes:
+    """PKG-038. ``content`` was read up to one byte beyond the size."""
+    if len(content) > descriptor.size:
+        raise ProgramError("invalid_input", "the stored archive is longer than its descriptor says")
+    if len(content) < descriptor.size:
+        raise ProgramError("integrity", "the stored archive is shorter than its descriptor says")
+    return content
+
+
+class FilesystemStore:
+    """A store directory. It must exist (PKG-035)."""
+
+    def __init__(self, root: Path) -> None:
+        if not root.is_dir():
+            raise ProgramError(
+                "invalid_input", f"the program store {root} is not a directory; publish a program to create it"
+            )
+        self._root = root.resolve()
+
+    async def resolve(self, program: ProgramRef) -> Descriptor:
+        raw = await asyncio.to_thread(self._read, descriptor_path(program), limits.DESCRIPTOR_BYTES)
+        return decode_descriptor(raw, program)
+
+    async def fetch(self, descriptor: Descriptor) -> bytes:
+        check_fetchable(descriptor)
+        content = await asyncio.to_thread(self._read, blob_path(descriptor), descriptor.size)
+        return check_fetched(content, descriptor)
+
+    async def aclose(self) -> None:
+        return None
+
+    def _read(self, name: PurePosixPath, limit: int) -> bytes:
+        """At most ``limit + 1`` bytes of a regular file below the root; never blocks on a pipe (PKG-037)."""
+        try:
+            path = (self._root / name).resolve(strict=True)
+            if not path.is_relative_to(self._root):
+                raise ProgramError("integrity", f"{name} lies outside the program store")
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise ProgramError("integrity", f"{name} is not a regular file")
+                return _read_up_to(descriptor, limit + 1)
+            finally:
+                os.close(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ProgramError("not_found", f"the program store has no {name}") from None
+        except (OSError, RuntimeError) as error:
+            raise ProgramError("io", f"cannot read {name} of the program store: {error}") from None
+
+
+def _read_up_to(descriptor: int, count: int) -> bytes:
+    parts: list[bytes] = []
+    while count and (part := os.read(descriptor, min(count, 1 << 20))):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,86 @@
+"""``protocol3 program``: output, exit codes, the example (PKG-049, PKG-053, PKG-081)."""
+
+import json
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from protocol3.cli.programs import group
+from protocol3.programs.build import build_package
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
+
+
+def test_publish_prints_the_descriptor_as_one_line(source: Callable[..., Path], tmp_path: Path) -> None:
+    """PKG-049, PKG-052."""
+    root, store = source(), tmp_path / "store"
+    first = run("publish", "--source", root, "--store", store)
+    assert (first.exit_code, first.stdout.count("\n")) == (0, 1)
+    assert json.loads(first.stdout) == build_package(root).descriptor.to_json()
+    again = run("publish", "--source", root, "--store", store)
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    assert "already" in again.stderr
+
+
+def test_a_conflict_is_exit_1_and_a_bad_package_exit_2(source: Callable[..., Path], tmp_path: Path) -> None:
+    """PKG-053: nothing on stdout, the kind and what to do on stderr."""
+    store = tmp_path / "store"
+    run("publish", "--source", source(), "--store", store)
+    conflict = run("publish", "--source", source({"new": ""}), "--store", store)
+    assert (conflict.exit_code, conflict.stdout) == (1, "")
+    assert "change the version" in conflict.stderr
+    bad = run("publish", "--source", source(handler="x"), "--store", store)
+    assert (bad.exit_code, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("invalid_input: handler")
+    assert run("publish", "--source", tmp_path / "absent", "--store", store).exit_code == 2
+    assert run("publish", "--store", store).exit_code == 2
+
+
+def test_check_validates_without_publishing(source: Callable[..., Path]) -> None:
+    root = source()
+    result = run("check", root)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["manifest"] == json.loads((root / "ledgence-program.json").read_text())
+    assert run("check", source({"con": ""})).exit_code == 2
+
+
+def test_the_example_can_be_published_as_it_is(tmp_path: Path) -> None:
+    """PKG-081: id, version, protocol, host platform and two tasks with distinct identities."""
+    directory, store = tmp_path / "deep/example", tmp_path / "store"
+    result = run("example", "--directory", directory, "--python", sys.executable)
+    assert result.exit_code == 0
+    written = json.loads(result.stdout)
+    assert written == {
+        "program": str(directory / "program"), "tasks": str(directory / "tasks.json"), "python": sys.executable,
+    }  # fmt: skip
+    assert {path.name for path in (directory / "program").iterdir()} == {"ledgence-program.json", "program.py"}
+    manifest = build_package(directory / "program").manifest
+    assert (manifest.program.id, manifest.program.version, manifest.protocol) == ("hello", "1.0.0", 2)
+    assert manifest.python == ".".join(platform.python_version_tuple()[:2])
+    tasks = json.loads((directory / "tasks.json").read_text())
+    assert len(tasks) == len({task["event"]["ldgattemptid"] for task in tasks}) == 2
+    assert run("publish", "--source", directory / "program", "--store", store).exit_code == 0
+
+
+def test_the_example_refuses_an_existing_directory(tmp_path: Path) -> None:
+    """PKG-081."""
+    before = sorted(tmp_path.iterdir())
+    assert run("example", "--directory", tmp_path, "--python", sys.executable).exit_code == 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("script", ["exit 1", 'echo \'["PyPy", "3.12"]\'', 'echo \'["CPython", "3.10"]\'', "echo x"])
+def test_the_example_needs_a_suitable_interpreter(tmp_path: Path, script: str) -> None:
+    """PKG-081: nothing is written."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    result = run("example", "--directory", tmp_path / "example", "--python", python)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert not (tmp_path / "example").exists()
