@@ -182,6 +182,7 @@ ARCHIVE_COMPONENT_BYTES: Final[int] = _bound("ARCHIVE_COMPONENT_BYTES")
 MANIFEST_BYTES: Final[int] = _bound("MANIFEST_BYTES")
 DESCRIPTOR_BYTES: Final[int] = _bound("DESCRIPTOR_BYTES")
 CACHE_BYTES: Final[int] = _bound("CACHE_BYTES")
+STORE_REQUEST_MS: Final[int] = _bound("STORE_REQUEST_MS")
 
 # operation
 RETENTION_DAYS: Final[int] = _bound("RETENTION_DAYS")

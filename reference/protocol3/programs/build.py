@@ -102,7 +102,7 @@ def _read(path: Path, limit: int) -> tuple[bytes, int]:
         if path.is_symlink():
             raise ProgramError("integrity", f"{path.name} is a link") from None
         raise error
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise ProgramError("integrity", f"{path.name} is not a regular file")

@@ -128,7 +128,7 @@ def _require_directory(status: os.stat_result) -> None:
 
 def _read(path: Path, mode: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) != mode:
             raise _damaged("a file has another type or mode")

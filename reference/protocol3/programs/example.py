@@ -73,7 +73,7 @@ def write_example(directory: Path, python: Path) -> Example:
 def probe_python(python: Path) -> str:
     """The ``major.minor`` of a CPython interpreter, asked from the interpreter itself."""
     try:
-        answer = subprocess.run(  # noqa: S603 (the interpreter is the caller's choice)
+        answer = subprocess.run(
             [python, "-I", "-S", "-B", "-c", _PROBE], capture_output=True, timeout=_PROBE_SECONDS, check=True
         )
         implementation, version = json.loads(answer.stdout)

@@ -25,7 +25,7 @@ def sync_file(path: Path) -> None:
 def write_new(path: Path, content: bytes, mode: int) -> None:
     """Create ``path`` with exactly ``mode``, written and synced; its directory is not synced."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb", buffering=0) as file:
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
         view = memoryview(content)
         while view:
             view = view[file.write(view) or 0 :]

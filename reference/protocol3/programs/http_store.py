@@ -1,6 +1,5 @@
 """A program store behind HTTP(S) (PKG-039, PKG-040)."""
 
-import asyncio
 import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
@@ -48,7 +47,7 @@ class HttpStore:
             async with self._session.get(URL(f"{self._base}/{name}", encoded=True), allow_redirects=False) as reply:
                 _check_head(reply, name, limit)
                 return await _body(reply, name, limit)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise ProgramError("timed_out", f"the program store did not deliver {name} in time") from None
         except aiohttp.ClientPayloadError:
             raise ProgramError("unavailable", f"the program store broke off while it sent {name}") from None

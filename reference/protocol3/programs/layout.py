@@ -19,7 +19,7 @@ def blob_path(descriptor: Descriptor) -> PurePosixPath:
 
 
 def encode_descriptor(descriptor: Descriptor) -> bytes:
-    """Compact JSON in the fixed member order, no newline: descriptors are compared by these bytes (PKG-033, PKG-054)."""
+    """Compact JSON in the fixed member order, no newline: it is compared by its bytes (PKG-033, PKG-054)."""
     program = descriptor.program
     return encode(
         {

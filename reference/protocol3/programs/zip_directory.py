@@ -33,7 +33,7 @@ _ENCRYPTED: Final = 0x0001 | 0x0040 | 0x2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One entry of the central directory. ``start`` is where its data begins, ``mode`` its Unix mode (0: none given)."""
+    """One entry of the central directory. ``start``: where its data begins; ``mode``: its Unix mode, 0 if none."""
 
     name: bytes
     method: int
@@ -125,7 +125,7 @@ def _local_header(archive: bytes, position: int, name: bytes) -> int:
         raise _damaged("a local header lies outside the archive")
     fields = _LOCAL.unpack_from(archive, position)
     name_end = position + _LOCAL.size + fields[9]
-    start = name_end + fields[10]
+    start: int = name_end + fields[10]
     if fields[0] != _LOCAL_SIGNATURE or archive[position + _LOCAL.size : name_end] != name:
         raise _damaged("a local header differs from the central directory")
     if fields[2] & _ENCRYPTED:

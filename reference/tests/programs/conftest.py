@@ -81,7 +81,7 @@ def host_manifest(**changes: Any) -> dict[str, Any]:
     manifest: dict[str, Any] = {
         "schema_version": 1,
         "program": {"id": "report", "version": "1.0.0"},
-        "runtime": {"kind": "python", "python": "%s.%s" % tuple(platform.python_version_tuple()[:2]), "protocol": 3},
+        "runtime": {"kind": "python", "python": ".".join(platform.python_version_tuple()[:2]), "protocol": 3},
         "handler": "program:handle",
         "platform": {
             "os": {"Darwin": "macos"}.get(platform.system(), "linux"),

@@ -1,4 +1,4 @@
-"""Publication to a filesystem store: order, permissions, conflicts, races, interruptions (PKG-032, PKG-033, PKG-049…061)."""
+"""Publication to a filesystem store: order, permissions, conflicts, races, interruptions (PKG-032, PKG-049…061)."""
 
 import hashlib
 import json
@@ -30,9 +30,8 @@ def test_a_new_publication_writes_blob_and_descriptor(source: Source, tmp_path: 
     publication = publish_directory(root, store)
     archive = build_package(root).archive
     digest = hashlib.sha256(archive).hexdigest()
-    descriptor = (
-        '{"program":{"id":"report","version":"1.0.0"},"digest":"sha256:%s","size":%d}' % (digest, len(archive))
-    ).encode()
+    program = '{"id":"report","version":"1.0.0"}'
+    descriptor = f'{{"program":{program},"digest":"sha256:{digest}","size":{len(archive)}}}'.encode()
     assert not publication.already_published
     assert publication.descriptor.to_json() == json.loads(descriptor)
     assert tree(store) == {f"blobs/{digest}.zip": archive, "programs/report/1.0.0/descriptor.json": descriptor}
@@ -106,7 +105,7 @@ def test_of_concurrent_publishers_one_is_new(source: Source, tmp_path: Path) -> 
         with ThreadPoolExecutor(6) as pool:
             outcomes = Counter(pool.map(attempt, range(6)))
         assert outcomes == {"new": 1, "already": 2, "immutable_conflict": 3}
-        assert not [path for path in store.rglob("*.tmp")]
+        assert not list(store.rglob("*.tmp"))
 
 
 def test_an_interruption_before_the_descriptor_leaves_none(
@@ -155,7 +154,7 @@ def test_everything_is_synced_before_the_descriptor_appears(
     real_sync, real_link = os.fsync, os.link
 
     def sync(descriptor: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
         real_sync(descriptor)
 
     def link(temporary: Path, path: Path, **options: bool) -> None:

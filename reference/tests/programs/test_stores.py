@@ -37,6 +37,10 @@ async def kind_of_fetch(store: ProgramStore, descriptor: Descriptor) -> str:
     return caught.value.kind
 
 
+def files_of(store: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
 def blob_of(store: Path) -> Path:
     return next((store / "blobs").iterdir())
 
@@ -188,7 +192,7 @@ async def served() -> AsyncIterator[tuple[str, Answers, list[web.BaseRequest]]]:
         return answer(request) if answer else web.Response(status=404)
 
     server = web.Server(handle)
-    runner = web.ServerRunner(server, shutdown_timeout=0)
+    runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -202,11 +206,8 @@ async def test_an_http_store_serves_the_same_layout(
 ) -> None:
     """PKG-039, PKG-040: below the prefix, identity encoding asked for, connection kept."""
     base, answers, seen = served
-    for path in store.rglob("*"):
-        if path.is_file():
-            answers["/prefix/" + str(path.relative_to(store))] = lambda _, path=path: web.Response(
-                body=path.read_bytes()
-            )
+    for path, content in files_of(store).items():
+        answers["/prefix/" + path] = lambda _, content=content: web.Response(body=content)
     reader = open_store(base)
     descriptor = await reader.resolve(REPORT)
     assert await reader.fetch(descriptor) == blob_of(store).read_bytes()
@@ -246,8 +247,7 @@ async def test_an_undeclared_length_is_bounded_while_it_arrives(
     base, answers, _ = served
 
     def endless(request: web.BaseRequest) -> web.StreamResponse:
-        reply = web.Response(body=_chunks())
-        return reply
+        return web.Response(body=_chunks())
 
     async def _chunks() -> AsyncIterator[bytes]:
         for _ in range(100):
