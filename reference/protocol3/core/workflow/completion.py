@@ -1,0 +1,93 @@
+"""What may end a wait: children that ended, accepted events, deadlines (T4; CHD-031 to CHD-034, TMR-015)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocol3.core.obligations import settle
+from protocol3.core.records import Checkpoint, Obligation, Wait, Workflow, WorkflowBody
+from protocol3.core.verdict import Clock, Draft, Fresh, ObligationWake, Replay, Verdict
+from protocol3.core.workflow.ending import begin_failing, service_error
+from protocol3.core.workflow.inputs import OwnedChild, deliver
+from protocol3.core.workflow.resume import resume_with_children, resume_with_wake
+from protocol3.core.workflow.states import OPEN, Problem, changed
+from protocol3.core.workflow.waits import Buffered, over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildState:
+    """`awaited` are the members of the workflow's present suspend, empty if it is in none.
+
+    `results` are loaded once all of them have ended (RCV-006). `drain` is the drain obligation of the workflow.
+    """
+
+    obligation: Obligation | None
+    drain: Obligation | None
+    workflow: Workflow
+    body: WorkflowBody
+    checkpoint: Checkpoint | None
+    awaited: tuple[OwnedChild, ...]
+    results: Mapping[str, bytes | None]
+    clock: Clock
+
+
+def decide_child_ended(state: ChildState, held: Obligation, fresh: Fresh) -> Verdict:
+    """Meets an obligation of kind child; nothing to reply.
+
+    An open workflow is always written: a decision that read the child as live must miss and be made again, or the
+    child's end would be lost between the two (CHD-033, RACE-01).
+    """
+    if state.obligation is None or state.obligation.version != held.version:
+        return Replay(reply=None)
+    draft, workflow, clock = Draft(), state.workflow, state.clock
+    settle(draft, held)
+    if workflow.state not in OPEN:
+        if state.drain is not None:
+            draft.wake(ObligationWake(obligation=state.drain))
+        return draft.accepted(None, clock)
+    draft.guard(changed(workflow))
+    if state.checkpoint is None or not state.awaited or any(member.terminal_at is None for member in state.awaited):
+        draft.write(workflow)
+        return draft.accepted(None, clock)
+    delivery = deliver(state.awaited, state.results)
+    if isinstance(delivery, Problem):
+        error = service_error("decision_application_failed", delivery.message)
+        begin_failing(draft, workflow, error, clock=clock.at_least(workflow.submitted_at), fresh=fresh)
+    else:
+        resume_with_children(draft, workflow, state.body, state.checkpoint, delivery, clock=clock, fresh=fresh)
+    return draft.accepted(None, clock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitState:
+    """The open external wait of a workflow, None if it has none, and the event accepted for its key."""
+
+    obligation: Obligation | None
+    workflow: Workflow
+    body: WorkflowBody
+    checkpoint: Checkpoint | None
+    wait: Wait | None
+    event: Buffered | None
+    clock: Clock
+
+
+def decide_wait(state: WaitState, held: Obligation | None, fresh: Fresh) -> Verdict:
+    """Ends the open wait if it is over (TMR-010 to TMR-015); nothing to reply.
+
+    With `held` it meets an obligation of kind wake; without, a deadline may have come, and one that has not leaves
+    everything as it is (TMR-013).
+    """
+    if held is not None and (state.obligation is None or state.obligation.version != held.version):
+        return Replay(reply=None)
+    draft = Draft()
+    if held is not None:
+        settle(draft, held)
+    ended = None if state.wait is None else over(state.wait, state.event, state.clock.now)
+    if ended is None or state.checkpoint is None:
+        return Replay(reply=None) if held is None else draft.accepted(None, state.clock)
+    draft.guard(changed(state.workflow))
+    if ended.wait.deadline is not None:
+        draft.unscheduled.append(("wait", state.workflow.id))
+    resume_with_wake(draft, state.workflow, state.body, state.checkpoint, ended, clock=state.clock, fresh=fresh)
+    return draft.accepted(None, state.clock)

@@ -1,0 +1,71 @@
+"""Leaving the open states: failing, cancelling, and the terminal ones (T5 to T11)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from protocol3.contract.limits import FREE_TEXT_BYTES
+from protocol3.contract.models.common import ApplicationError
+from protocol3.contract.strict_json import encode
+from protocol3.contract.vocabulary import WorkflowErrorKind, WorkflowState
+from protocol3.core.obligations import owe
+from protocol3.core.records import Outcome, Workflow
+from protocol3.core.verdict import Clock, Draft, Fresh
+
+
+def service_error(kind: WorkflowErrorKind, message: str) -> ApplicationError:
+    """An error that the coordinator itself gives a workflow (ERR-010); the message is cut to its bound."""
+    return ApplicationError(kind=kind, message=message.encode()[:FREE_TEXT_BYTES].decode(errors="ignore"))
+
+
+def begin_failing(draft: Draft, workflow: Workflow, error: ApplicationError, *, clock: Clock, fresh: Fresh) -> Workflow:
+    """T6 to T8: the intended outcome is this error, and the drain starts (DRN-001, DRN-011)."""
+    workflow = replace(_closed(draft, workflow), state="failing")
+    draft.write(workflow, Outcome(workflow_id=workflow.id, kind="failed", body=encode(error.to_json())))
+    _owe_drain(draft, workflow, clock, fresh)
+    return workflow
+
+
+def begin_cancelling(draft: Draft, workflow: Workflow, *, clock: Clock, fresh: Fresh) -> Workflow:
+    """T9. A failing workflow drains already and only changes its outcome (WF-060, WF-061)."""
+    if workflow.state != "failing":
+        _owe_drain(draft, workflow, clock, fresh)
+    workflow = replace(_closed(draft, workflow), state="cancelling")
+    draft.write(workflow, Outcome(workflow_id=workflow.id, kind="cancelled", body=None))
+    return workflow
+
+
+def end(draft: Draft, workflow: Workflow, state: WorkflowState, *, clock: Clock, fresh: Fresh) -> Workflow:
+    """T5, T10, T11: terminal, and one obligation if another workflow owns this one (RCV-001, CHD-031)."""
+    workflow = replace(_closed(draft, workflow), state=state, activation_id=None, terminal_at=clock.now)
+    draft.write(workflow)
+    if workflow.parent_id is not None:
+        owe(
+            draft,
+            "child",
+            workflow_id=workflow.parent_id,
+            subject=workflow.id,
+            scope_id=workflow.scope_id,
+            clock=clock,
+            fresh=fresh,
+        )
+    return workflow
+
+
+def _closed(draft: Draft, workflow: Workflow) -> Workflow:
+    """The open external wait closed and pending events dropped; their receipts stay (WF-060, WF-064)."""
+    if workflow.wait_key is not None:
+        draft.unscheduled.append(("wait", workflow.id))
+    return replace(workflow, wait_key=None, inbox_count=0, inbox_bytes=0)
+
+
+def _owe_drain(draft: Draft, workflow: Workflow, clock: Clock, fresh: Fresh) -> None:
+    owe(
+        draft,
+        "drain",
+        workflow_id=workflow.id,
+        subject=workflow.id,
+        scope_id=workflow.scope_id,
+        clock=clock,
+        fresh=fresh,
+    )
