@@ -85,7 +85,7 @@ def ownership(workflow: Workflow, *, activation: bool) -> Ownership:
 
 
 def inputs_fit(inputs: bytes) -> Problem | None:
-    """LIM-013; nothing is ever trimmed (CHD-056). A wake needs no check: its inputs are empty and its event is small."""
+    """LIM-013; nothing is ever trimmed (CHD-056). Beside a wake the inputs are empty, and an event always fits."""
     if len(inputs) <= INPUTS_BYTES:
         return None
     return Problem(message=f"the inputs of the next activation exceed {INPUTS_BYTES} bytes")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from protocol3.contract.limits import LIVE_SUBWORKFLOWS, NEW_CHILDREN, WORKFLOW_DEPTH
-from protocol3.contract.models.decisions import ChildCommand
 from protocol3.contract.models.tasks import SubmitInput
 from protocol3.core.creation import create_task
 from protocol3.core.records import Activation, Child, Workflow
@@ -63,20 +62,6 @@ def register(draft: Draft, parent: Workflow, new: NewChild, *, clock: Clock, fre
     )
     draft.write(child)
     return child
-
-
-def child_input(parent: SubmitInput, command: ChildCommand) -> SubmitInput:
-    """The normalised submission of a staged child: scope and correlation key are the parent's (CHD-002)."""
-    return SubmitInput(
-        tenant_id=parent.tenant_id,
-        namespace=parent.namespace,
-        queue=command.queue,
-        program=command.program,
-        data=command.data,
-        correlation_key=parent.correlation_key,
-        retry_policy=command.retry_policy,
-        attempt_timeout_ms=command.attempt_timeout_ms,
-    )
 
 
 def over_budget(activation: Activation, new: int) -> str | None:

@@ -17,7 +17,7 @@ from protocol3.core.workflow.waits import Buffered, over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildState:
-    """`awaited` are the members of the workflow's present suspend, empty if it is in none.
+    """`awaited` are the members of the workflow's present suspend, if it is in one.
 
     `results` are loaded once all of them have ended (RCV-006). `drain` is the drain obligation of the workflow.
     """
@@ -47,7 +47,8 @@ def decide_child_ended(state: ChildState, held: Obligation, fresh: Fresh) -> Ver
             draft.wake(ObligationWake(obligation=state.drain))
         return draft.accepted(None, clock)
     draft.guard(changed(workflow))
-    if state.checkpoint is None or not state.awaited or any(member.terminal_at is None for member in state.awaited):
+    suspended = workflow.state == "waiting" and workflow.wait_key is None
+    if not suspended or state.checkpoint is None or any(member.terminal_at is None for member in state.awaited):
         draft.write(workflow)
         return draft.accepted(None, clock)
     delivery = deliver(state.awaited, state.results)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from protocol3.contract.models.common import ApplicationError
-from protocol3.contract.models.decisions import ChildCommand, Complete, Continue, Fail, Suspend, Wait
+from protocol3.contract.models.decisions import ChildCommand, Complete, Continue, Fail, Suspend, Wait, WaitTarget
+from protocol3.contract.models.submission import SubmitInput
 from protocol3.contract.strict_json import encode
 from protocol3.core import records as r
 from protocol3.core.obligations import settle
@@ -15,7 +16,6 @@ from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, ObligationWa
 from protocol3.core.workflow.activation import submitted
 from protocol3.core.workflow.children import (
     NewChild,
-    child_input,
     over_budget,
     register,
     too_deep,
@@ -89,132 +89,147 @@ def _discarded(state: DecisionState, held: r.Obligation, clock: Clock) -> Verdic
     return draft.accepted(None, clock)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One application in the making, on a draft of its own: a problem leaves nothing of it (DEC-041, DEC-046)."""
+
+    state: DecisionState
+    judged: Judged
+    workflow: r.Workflow
+    clock: Clock
+    fresh: Fresh
+    draft: Draft
+
+
 def _apply(state: DecisionState, judged: Judged, clock: Clock, fresh: Fresh) -> Draft | Problem:
-    """Steps 6 to 11 on a draft of their own: a problem leaves nothing of it (DEC-041)."""
+    """Steps 6 to 11."""
     decision = judged.decision
     if decision.revision != state.activation.revision:
         return Problem(message="revision: is not the revision of the activation")
-    draft = Draft()
     workflow = replace(state.workflow, revision=state.workflow.revision + 1)
+    step = _Step(state=state, judged=judged, workflow=workflow, clock=clock, fresh=fresh, draft=Draft())
     match decision:
         case Complete():
-            if state.live_tasks or state.live_workflows:
-                return Problem(message="complete: owned work has not ended")
-            draft.write(r.Outcome(workflow_id=workflow.id, kind="succeeded", body=encode(decision.output)))
-            end(draft, workflow, "succeeded", clock=clock, fresh=fresh)
-            return draft
-        case Fail():
-            begin_failing(draft, workflow, decision.error, clock=clock, fresh=fresh)
-            return draft
+            problem = _complete(step, decision)
+        case Fail(error=error):
+            begin_failing(step.draft, workflow, error, clock=clock, fresh=fresh)
+            return step.draft
         case Suspend() | Continue() | Wait():
-            staged = _stage(draft, state, judged, decision.commands, clock, fresh)
-            if isinstance(staged, Problem):
-                return staged
-            checkpoint = r.Checkpoint(
-                workflow_id=workflow.id,
-                continuation=decision.continuation,
-                state=encode(decision.state),
-                until=decision.until if isinstance(decision, Suspend) else None,
-            )
-            return _go_on(draft, state, workflow, checkpoint, decision, staged, clock, fresh) or draft
+            problem = _checkpoint(step, decision)
+        case _:
+            assert_never(decision)
+    return problem or step.draft
+
+
+def _complete(step: _Step, decision: Complete) -> Problem | None:
+    """Step 7, then T5 (DEC-043, DEC-050)."""
+    if step.state.live_tasks or step.state.live_workflows:
+        return Problem(message="complete: owned work has not ended")
+    step.draft.write(r.Outcome(workflow_id=step.workflow.id, kind="succeeded", body=encode(decision.output)))
+    end(step.draft, step.workflow, "succeeded", clock=step.clock, fresh=step.fresh)
+    return None
+
+
+def _checkpoint(step: _Step, decision: Suspend | Continue | Wait) -> Problem | None:
+    """Step 8, then going on at once (T3) or waiting (T2); the workflow is written either way."""
+    children = _stage(step, decision.checkpoint.commands)
+    if isinstance(children, Problem):
+        return children
+    checkpoint = r.Checkpoint(
+        workflow_id=step.workflow.id,
+        continuation=decision.checkpoint.continuation,
+        state=encode(decision.checkpoint.state),
+        until=decision.until if isinstance(decision, Suspend) else None,
+    )
+    match decision:
+        case Continue():
+            return _deliver(step, checkpoint, step.state.pending)
+        case Suspend(until=until):
+            return _suspend(step, checkpoint, until, children)
+        case Wait(wait=wanted):
+            return _wait(step, checkpoint, wanted)
         case _:
             assert_never(decision)
 
 
-def _stage(
-    draft: Draft, state: DecisionState, judged: Judged, commands: tuple[ChildCommand, ...], clock: Clock, fresh: Fresh
-) -> dict[str, OwnedChild] | Problem:
+def _stage(step: _Step, commands: tuple[ChildCommand, ...]) -> dict[str, OwnedChild] | Problem:
     """Step 8: each command in order finds its child or registers it; the children known by then, by key (CHD-010)."""
-    children, parent = dict(state.children), submitted(state.body)
+    children, parent = dict(step.state.children), submitted(step.state.body)
     new = live = 0
     for command in commands:
-        wanted, bound = child_input(parent, command), children.get(command.key)
+        wanted = command.submission(scope=parent.scope, correlation_key=parent.correlation_key)
+        bound = children.get(command.key)
         if bound is not None:
-            if bound.child.fork_key is not None:
-                return Problem(message="commands: a key belongs to a fork")
-            if bound.child.kind != command.kind or bound.child.identity != wanted.identity():
-                return Problem(message="commands: a key is registered with another submission")
+            problem = _unlike(bound.child, command.kind, wanted)
+            if problem is not None:
+                return problem
             continue
         new += 1
         live += command.kind == "workflow"
-        reason = over_budget(state.activation, new)
-        if reason is None and command.kind == "workflow":
-            reason = too_deep(state.workflow) or too_many_live(state.live_workflows, live)
+        reason = _beyond_limits(step.state, command.kind, new, live)
         if reason is not None:
             return Problem(message=f"commands: {reason}")
         child = NewChild(
             kind=command.kind,
             key=command.key,
             input=wanted,
-            descriptor=judged.descriptors[command.program],
-            origin_trace=judged.processing_trace or state.body.origin_trace,
+            descriptor=step.judged.descriptors[command.program],
+            origin_trace=step.judged.processing_trace or step.state.body.origin_trace,
         )
-        registered = register(draft, state.workflow, child, clock=clock, fresh=fresh)
+        registered = register(step.draft, step.workflow, child, clock=step.clock, fresh=step.fresh)
         children[command.key] = OwnedChild(child=registered, terminal_at=None)
     return children
 
 
-def _go_on(
-    draft: Draft,
-    state: DecisionState,
-    workflow: r.Workflow,
-    checkpoint: r.Checkpoint,
-    decision: Suspend | Continue | Wait,
-    children: Mapping[str, OwnedChild],
-    clock: Clock,
-    fresh: Fresh,
-) -> Problem | None:
-    """Step 11 of the checkpoint kinds: go on at once (T3) or wait (T2); the workflow is written either way."""
-    match decision:
-        case Continue():
-            return _deliver(draft, state, workflow, checkpoint, state.pending, clock, fresh)
-        case Suspend(until=until):
-            if not children.keys() >= set(until):
-                return Problem(message="until: names a key that is no child of the workflow")
-            members = tuple(children[key] for key in until)
-            if all(member.terminal_at is not None for member in members):
-                return _deliver(draft, state, workflow, checkpoint, members, clock, fresh)
-            draft.write(replace(workflow, state="waiting", activation_id=None), checkpoint)
-            return None
-        case Wait():
-            return _wait(draft, state, workflow, checkpoint, decision, clock, fresh)
-        case _:
-            assert_never(decision)
-
-
-def _deliver(
-    draft: Draft,
-    state: DecisionState,
-    workflow: r.Workflow,
-    checkpoint: r.Checkpoint,
-    chosen: tuple[OwnedChild, ...],
-    clock: Clock,
-    fresh: Fresh,
-) -> Problem | None:
-    delivery = deliver(chosen, state.results)
-    if isinstance(delivery, Problem):
-        return delivery
-    resume_with_children(draft, workflow, state.body, checkpoint, delivery, clock=clock, fresh=fresh)
+def _unlike(bound: r.Child, kind: str, wanted: SubmitInput) -> Problem | None:
+    """CHD-011 to CHD-013: the same key means the same work, and never a branch."""
+    if bound.fork_key is not None:
+        return Problem(message="commands: a key belongs to a fork")
+    if bound.kind != kind or bound.identity != wanted.identity():
+        return Problem(message="commands: a key is registered with another submission")
     return None
 
 
-def _wait(
-    draft: Draft,
-    state: DecisionState,
-    workflow: r.Workflow,
-    checkpoint: r.Checkpoint,
-    decision: Wait,
-    clock: Clock,
-    fresh: Fresh,
+def _beyond_limits(state: DecisionState, kind: str, new: int, live: int) -> str | None:
+    """CHD-023, for the last of `new` children of which `live` are workflows."""
+    reason = over_budget(state.activation, new)
+    if reason is not None or kind != "workflow":
+        return reason
+    return too_deep(state.workflow) or too_many_live(state.live_workflows, live)
+
+
+def _suspend(
+    step: _Step, checkpoint: r.Checkpoint, until: tuple[str, ...], children: Mapping[str, OwnedChild]
 ) -> Problem | None:
-    """The wait is installed with the decision's acceptance time as its base, and may be over at once (TMR-012)."""
-    wait = installed(workflow.id, decision.wait, state.used, state.event, clock.now)
+    """CHD-050, CHD-051, DEC-044."""
+    if not children.keys() >= set(until):
+        return Problem(message="until: names a key that is no child of the workflow")
+    members = tuple(children[key] for key in until)
+    if all(member.terminal_at is not None for member in members):
+        return _deliver(step, checkpoint, members)
+    step.draft.write(replace(step.workflow, state="waiting", activation_id=None), checkpoint)
+    return None
+
+
+def _deliver(step: _Step, checkpoint: r.Checkpoint, chosen: tuple[OwnedChild, ...]) -> Problem | None:
+    delivery = deliver(chosen, step.state.results)
+    if isinstance(delivery, Problem):
+        return delivery
+    body = step.state.body
+    resume_with_children(step.draft, step.workflow, body, checkpoint, delivery, clock=step.clock, fresh=step.fresh)
+    return None
+
+
+def _wait(step: _Step, checkpoint: r.Checkpoint, wanted: WaitTarget) -> Problem | None:
+    """The decision's acceptance time is the base of the deadline, and the wait may be over at once (TMR-012)."""
+    draft, workflow, event, now = step.draft, step.workflow, step.state.event, step.clock.now
+    wait = installed(workflow.id, wanted, step.state.used, event, now)
     if isinstance(wait, Problem):
         return wait
     draft.write(wait)
-    ended = over(wait, state.event, clock.now)
+    ended = over(wait, event, now)
     if ended is not None:
-        resume_with_wake(draft, workflow, state.body, checkpoint, ended, clock=clock, fresh=fresh)
+        resume_with_wake(draft, workflow, step.state.body, checkpoint, ended, clock=step.clock, fresh=step.fresh)
         return None
     draft.write(replace(workflow, state="waiting", activation_id=None, wait_key=wait.key), checkpoint)
     if wait.deadline is not None:

@@ -53,6 +53,5 @@ def decide_drain(state: DrainState, held: Obligation, fresh: Fresh) -> Verdict:
     settle(draft, held)
     if workflow.state in DRAINING:
         draft.guard(changed(workflow))
-        final = "failed" if workflow.state == "failing" else "cancelled"
-        end(draft, workflow, final, clock=clock, fresh=fresh)
+        end(draft, workflow, "failed" if workflow.state == "failing" else "cancelled", clock=clock, fresh=fresh)
     return draft.accepted(None, clock)

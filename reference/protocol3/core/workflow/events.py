@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from protocol3.contract.limits import INBOX_BYTES, INBOX_EVENTS
 from protocol3.contract.models.workflows import EventCommand, EventReceipt
-from protocol3.contract.strict_json import digest, encode
+from protocol3.contract.strict_json import encode
 from protocol3.core.obligations import owe
 from protocol3.core.records import Inbox, InboxBody, Wait, Workflow
 from protocol3.core.verdict import Clock, Draft, Fresh, Rejected, Replay, Verdict
@@ -45,7 +45,7 @@ def decide_event(state: EventState, command: EventCommand, fresh: Fresh) -> Verd
 def _replay(receipts: tuple[Inbox, ...], command: EventCommand) -> Verdict:
     """Exactly one stored event, identical in every respect, or a conflict (EVT-010, EVT-014)."""
     stored = receipts[0]
-    if len(receipts) > 1 or stored.key != command.key or stored.identity != digest(command.event):
+    if len(receipts) > 1 or stored.identity != command.identity():
         return Rejected(code="conflict")
     return Replay(reply=_receipt(command, stored.accepted_at, already_accepted=True))
 
@@ -68,9 +68,9 @@ def _accept(state: EventState, workflow: Workflow, command: EventCommand, event:
         Inbox(
             workflow_id=workflow.id,
             key=command.key,
-            source=str(command.event["source"]),
-            event_id=str(command.event["id"]),
-            identity=digest(command.event),
+            source=command.event_source,
+            event_id=command.event_id,
+            identity=command.identity(),
             size=len(event),
             accepted_at=state.clock.now,
         ),
@@ -96,8 +96,8 @@ def _receipt(command: EventCommand, accepted_at: int, *, already_accepted: bool)
         scope=command.scope,
         workflow_id=command.workflow_id,
         key=command.key,
-        event_id=str(command.event["id"]),
-        event_source=str(command.event["source"]),
+        event_id=command.event_id,
+        event_source=command.event_source,
         accepted_at=accepted_at,
         already_accepted=already_accepted,
     )

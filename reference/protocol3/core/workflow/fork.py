@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from protocol3.contract.limits import FORK_LEDGER_BYTES, FORKS
-from protocol3.contract.models.tasks import SubmitInput
-from protocol3.contract.models.workflows import Branch, ForkCommand, ForkReceipt
-from protocol3.contract.strict_json import compact_size, digest, encode
+from protocol3.contract.models.workflows import ForkCommand, ForkReceipt
+from protocol3.contract.strict_json import encode
 from protocol3.core.records import Fork, WorkflowBody
 from protocol3.core.verdict import Clock, Draft, Fresh, Rejected, Replay, Verdict
 from protocol3.core.workflow.activation import submitted
@@ -49,7 +48,7 @@ def decide_fork(state: ForkState, command: ForkCommand, fresh: Fresh) -> Verdict
 
 def _replay(held: Held, stored: Fork, command: ForkCommand, clock: Clock) -> Verdict:
     """Binding before liveness; the attempt that registered the fork needs no liveness at all (FRK-010 step 5)."""
-    if stored.identity != digest(command.fork.to_json()):
+    if stored.identity != command.fork.identity():
         return Rejected(code="conflict")
     if stored.attempt_id != held.attempt.id:
         refused = lost(held, clock.now, dispatched=True)
@@ -60,7 +59,7 @@ def _replay(held: Held, stored: Fork, command: ForkCommand, clock: Clock) -> Ver
 
 def _ledger(state: ForkState, held: Held, command: ForkCommand) -> Rejected | None:
     """FRK-010 step 7: the ledger is the plain sum of compact requests (LIM-012)."""
-    size = held.activation.fork_bytes + compact_size(command.fork.to_json())
+    size = held.activation.fork_bytes + command.fork.size()
     if held.activation.fork_count < FORKS and size <= FORK_LEDGER_BYTES:
         return None
     return _limit(f"an activation registers at most {FORKS} forks of {FORK_LEDGER_BYTES} bytes")
@@ -102,7 +101,7 @@ def _accept(state: ForkState, held: Held, command: ForkCommand, fresh: Fresh) ->
         new = NewChild(
             kind="workflow",
             key=branch.key,
-            input=_branch_input(parent, branch),
+            input=branch.submission(scope=parent.scope, program=parent.program, correlation_key=parent.correlation_key),
             descriptor=state.body.descriptor,
             origin_trace=origin,
             entrypoint=branch.entrypoint,
@@ -114,7 +113,7 @@ def _accept(state: ForkState, held: Held, command: ForkCommand, fresh: Fresh) ->
         replace(
             held.activation,
             fork_count=held.activation.fork_count + 1,
-            fork_bytes=held.activation.fork_bytes + compact_size(command.fork.to_json()),
+            fork_bytes=held.activation.fork_bytes + command.fork.size(),
             new_children=held.activation.new_children + len(command.fork.branches),
         ),
         Fork(
@@ -122,22 +121,11 @@ def _accept(state: ForkState, held: Held, command: ForkCommand, fresh: Fresh) ->
             key=command.fork.key,
             activation_id=held.task.id,
             attempt_id=held.attempt.id,
-            identity=digest(command.fork.to_json()),
+            identity=command.fork.identity(),
         ),
     )
     receipt = _receipt(command, already_accepted=False)
     return draft.accepted(receipt, state.clock, valid_until=[authorised_until(held)])
-
-
-def _branch_input(parent: SubmitInput, branch: Branch) -> SubmitInput:
-    """The parent's program, scope and correlation key with the branch's own work (FRK-001, FRK-004)."""
-    return replace(
-        parent,
-        queue=branch.queue,
-        data=branch.data,
-        retry_policy=branch.retry_policy,
-        attempt_timeout_ms=branch.attempt_timeout_ms,
-    )
 
 
 def _receipt(command: ForkCommand, *, already_accepted: bool) -> ForkReceipt:

@@ -6,14 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from protocol3.contract.limits import INPUTS_BYTES
-from protocol3.contract.models.outcomes import (
-    TaskOutcome,
-    WorkflowOutcome,
-    outcome_state,
-    task_outcome_to_json,
-    workflow_outcome_to_json,
-)
-from protocol3.contract.strict_json import JsonValue, encode
 from protocol3.core.records import Child
 from protocol3.core.verdict import Draft
 from protocol3.core.workflow.activation import inputs_fit
@@ -27,27 +19,6 @@ class OwnedChild:
 
     child: Child
     terminal_at: int | None
-
-
-def task_result(task_id: str, outcome: TaskOutcome) -> bytes:
-    """The ChildResult of a task, compact (CHD-040, CHD-041)."""
-    members: dict[str, JsonValue] = {
-        "task_id": task_id,
-        "state": outcome_state(outcome),
-        "outcome": task_outcome_to_json(outcome),
-    }
-    return encode(members)
-
-
-def workflow_result(workflow_id: str, outcome: WorkflowOutcome) -> bytes:
-    """The ChildResult of a workflow, compact (CHD-040, CHD-041)."""
-    members: dict[str, JsonValue] = {
-        "kind": "workflow",
-        "workflow_id": workflow_id,
-        "state": outcome_state(outcome),
-        "outcome": workflow_outcome_to_json(outcome),
-    }
-    return encode(members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

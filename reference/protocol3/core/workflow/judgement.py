@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol3.contract.models.common import ApplicationError, ProgramRef
-from protocol3.contract.models.decisions import Continue, Decision, Suspend, Wait, decode_decision
+from protocol3.contract.models.decisions import Complete, Decision, DecisionInvalid, Fail, decode_decision
 from protocol3.contract.models.outcomes import ApplicationFailure, Cancelled, TaskFailed, TaskOutcome, TaskSucceeded
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
@@ -41,8 +41,8 @@ def judge(task_id: str, outcome: TaskOutcome) -> Decision | ApplicationError:
 def _decision(task_id: str, output: JsonValue) -> Decision | ApplicationError:
     try:
         decision = decode_decision(output)
-    except Refusal as refusal:
-        return service_error("decision_invalid", refusal.message or refusal.code)
+    except DecisionInvalid as invalid:
+        return service_error("decision_invalid", invalid.reason)
     if decision.activation_id != task_id:
         return service_error("decision_invalid", "activation_id: must name the activation that decided")
     return decision
@@ -75,10 +75,10 @@ def programs_to_resolve(
     decision: Decision, registered: Mapping[str, Registered]
 ) -> tuple[ProgramRef, ...] | ApplicationError:
     """Step 5: the programs of commands with a new key, each once, in order of the commands (DEC-021, DEC-022)."""
-    if not isinstance(decision, Suspend | Continue | Wait):
+    if isinstance(decision, Complete | Fail):
         return ()
     wanted: dict[ProgramRef, None] = {}
-    for command in decision.commands:
+    for command in decision.checkpoint.commands:
         bound = registered.get(command.key)
         if bound is None:
             wanted[command.program] = None

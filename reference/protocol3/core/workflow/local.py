@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from protocol3.contract.limits import LOCAL_LEDGER_BYTES, LOCAL_RECORDS
 from protocol3.contract.models.workflows import LocalRecord, LocalResultCommand, LocalResultReceipt
-from protocol3.contract.strict_json import digest, encode
+from protocol3.contract.strict_json import encode
 from protocol3.core.finalisation import changed
 from protocol3.core.records import Activation, Local
 from protocol3.core.verdict import Clock, Draft, Fresh, Rejected, Replay, Verdict
@@ -35,7 +35,7 @@ def decide_local(state: LocalState, command: LocalResultCommand, _: Fresh) -> Ve
 
 def _replay(held: Held, stored: Local, command: LocalResultCommand, clock: Clock) -> Verdict:
     """Binding before liveness; the attempt that stored the record needs no liveness at all (LOC-004 step 5)."""
-    if stored.identity != digest(command.record.to_json()):
+    if stored.identity != command.record.identity():
         return Rejected(code="conflict")
     if stored.attempt_id != held.attempt.id:
         refused = lost(held, clock.now, dispatched=True)
@@ -64,7 +64,7 @@ def _accept(held: Held, record: LocalRecord, clock: Clock) -> Verdict:
             key=record.key,
             attempt_id=held.attempt.id,
             record=text,
-            identity=digest(record.to_json()),
+            identity=record.identity(),
         ),
     )
     receipt = LocalResultReceipt(key=record.key, already_accepted=False)

@@ -35,9 +35,7 @@ def decide_replay(state: SubmissionState, command: SubmitCommand) -> Replay | Re
     return Replay(reply=snapshot_of(command.input.scope, state.workflow))
 
 
-def decide_submission(
-    state: SubmissionState, command: SubmitCommand, descriptor: Descriptor, fresh: Fresh
-) -> Verdict:
+def decide_submission(state: SubmissionState, command: SubmitCommand, descriptor: Descriptor, fresh: Fresh) -> Verdict:
     """Replies with a WorkflowSnapshot. The insertion of the key is the guard: a loser sees the winner (WF-018)."""
     replay = decide_replay(state, command)
     if replay is not None:

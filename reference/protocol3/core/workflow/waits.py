@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from protocol3.contract.limits import MAX_TIMESTAMP_MS
-from protocol3.contract.models.decisions import EventWait, TimerWait
+from protocol3.contract.models.decisions import EventWait, TimerWait, WaitTarget
 from protocol3.contract.strict_json import encode
 from protocol3.core.records import Inbox, InboxBody, Wait, Workflow
 from protocol3.core.workflow.compact import compact_object
 from protocol3.core.workflow.states import Problem
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffered:
@@ -21,7 +22,7 @@ class Buffered:
 
 
 def installed(
-    workflow_id: str, wanted: EventWait | TimerWait, used: Wait | None, event: Buffered | None, now: int
+    workflow_id: str, wanted: WaitTarget, used: Wait | None, event: Buffered | None, now: int
 ) -> Wait | Problem:
     """The wait that a decision accepted at `now` installs (TMR-002 to TMR-004).
 
@@ -29,6 +30,7 @@ def installed(
     """
     if used is not None:
         return Problem(message="the wait key was used before")
+    deadline: int | None
     match wanted:
         case TimerWait(delay_ms=delay):
             if event is not None:
