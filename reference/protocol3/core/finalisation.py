@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import assert_never
 
-from protocol3.contract.vocabulary import RETRYABLE, TERMINAL, TaskState
+from protocol3.contract.vocabulary import RETRYABLE, TERMINAL, AttemptState, TaskState
 from protocol3.core.history import append
 from protocol3.core.obligations import owe
-from protocol3.core.records import Attempt, Task
+from protocol3.core.records import Attempt, ReportVerdict, Task
 from protocol3.core.verdict import Clock, Draft, Fresh, Guard, QueueWake
-
-#: Classification of an accepted report, kept in `Attempt.verdict`.
-ReportVerdict: TypeAlias = Literal["success", "application", "retryable", "permanent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +23,11 @@ class TaskInHand:
 def changed(task: Task) -> Guard:
     """The guard of a transition that changes the task or what belongs to it."""
     return Guard(kind="task", id=task.id, version=task.version)
+
+
+def seen(task: Task) -> Guard:
+    """The guard of a transition that relies on the task and does not change it."""
+    return Guard(kind="task", id=task.id, version=task.version, seen=True)
 
 
 def latest_instant(task: Task, attempt: Attempt | None) -> int:
@@ -81,7 +83,7 @@ def is_terminal(task: Task) -> bool:
     return task.state in TERMINAL
 
 
-def _outcome(task: Task, attempt: Attempt) -> tuple[str, TaskState]:
+def _outcome(task: Task, attempt: Attempt) -> tuple[AttemptState, TaskState]:
     """States of the attempt and of the task (part 10 section 14.2 steps 1 to 4)."""
     if task.cancel_requested_at is not None:
         return "cancelled" if attempt.quiescence == "confirmed" else "lost", "cancelled"
@@ -95,5 +97,5 @@ def _outcome(task: Task, attempt: Attempt) -> tuple[str, TaskState]:
             return "failed", retry
         case "application" | "permanent":
             return "failed", "failed"
-        case unknown:
-            raise ValueError(f"an attempt carries the verdict {unknown}")
+        case other:
+            assert_never(other)

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, TypeAlias
 
+from protocol3.contract.vocabulary import HistoryReason
 from protocol3.core.records import History, Task
 from protocol3.core.verdict import Draft
 
-Reason: TypeAlias = Literal[
-    "submitted",
-    "claimed",
-    "dispatch_authorized",
-    "cancel_requested",
-    "report_accepted",
-    "cleanup_confirmed",
-    "lease_expired",
-    "succeeded",
-    "failed",
-    "retry_scheduled",
-    "cancelled",
-]
 
-
-def append(draft: Draft, task: Task, at: int, attempt_id: str | None, *reasons: Reason) -> Task:
+def append(draft: Draft, task: Task, at: int, attempt_id: str | None, *reasons: HistoryReason) -> Task:
     """The task with its history grown by `reasons`, which are written to the draft (the task itself is not)."""
     for offset, reason in enumerate(reasons, start=1):
         draft.write(

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+from protocol3.contract.vocabulary import AttemptState, HistoryReason, Quiescence, RenewalIntent, TaskState
+
+#: What an accepted report decides about its attempt (part 10 section 12.4).
+ReportVerdict: TypeAlias = Literal["success", "application", "retryable", "permanent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,7 @@ class Task:
     scope_id: int
     queue: str
     run_id: str
-    state: str
+    state: TaskState
     submitted_at: int
     available_at: int
     terminal_at: int | None
@@ -104,23 +109,28 @@ class Attempt:
     deadline: int
     authority_deadline: int
     lease_expires_at: int
-    state: str
+    state: AttemptState
     may_have_started: bool
     renew_sequence: int
-    renew_intent: str | None
-    quiescence: str
+    renew_intent: RenewalIntent | None
+    quiescence: Quiescence
     settled_at: int | None
-    verdict: str | None
+    verdict: ReportVerdict | None
     finished_at: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The accepted settlement command of an attempt, never rewritten (DLV-083, DLV-086)."""
+    """The accepted settlement command of an attempt, never rewritten (DLV-083, DLV-086).
+
+    `command` is its compact JSON with null in place of the output of a success, which is kept apart in `output`, so
+    that a result or a decision is read without the rest. `core.settlement.whole_command` joins them.
+    """
 
     attempt_id: str
     operation_id: str
     command: bytes
+    output: bytes | None
     identity: bytes
     accepted_at: int
 
@@ -132,7 +142,7 @@ class History:
     task_id: str
     sequence: int
     at: int
-    reason: str
+    reason: HistoryReason
     attempt_id: str | None
 
 

@@ -6,10 +6,10 @@ Every transition is `decide(loaded, command, clock, fresh) -> Verdict`, a pure f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from protocol3.core.records import Obligation, Record
 
@@ -131,6 +131,17 @@ class Rejected:
 
 
 Verdict: TypeAlias = Accepted | Replay | Rejected
+
+Question = TypeVar("Question")
+
+
+def judged(checks: Iterable[Callable[[Question], Verdict | None]], question: Question) -> Verdict | None:
+    """The verdict of the first check that has one. The order of an operation's checks is the contract's, as data."""
+    for check in checks:
+        verdict = check(question)
+        if verdict is not None:
+            return verdict
+    return None
 
 
 @dataclass(slots=True)

@@ -103,6 +103,7 @@ create table settlement (
   attempt_id text collate "C" primary key,
   operation_id text collate "C" not null,
   command bytea not null,
+  output bytea,
   identity bytea not null,
   accepted_at bigint not null
 );
