@@ -9,6 +9,7 @@ a few milliseconds.
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -85,7 +86,13 @@ def rebuild(env: Path, lock: Path) -> None:
     say(f"making {env.relative_to(ROOT)} with Python {sys.version.split()[0]}")
     if env.exists():
         shutil.rmtree(env)
-    run([sys.executable, "-m", "venv", env], hint="install venv for this Python, e.g. apt-get install python3-venv")
+    missing = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
+    if missing:
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        raise EnvironmentFailure(
+            f"{sys.executable} has no {missing[0]}: apt-get install {package}, then run ./dev again"
+        )
+    run([sys.executable, "-m", "venv", env], hint="see above")
     count = sum("==" in line for line in lock.read_text().splitlines())
     say(f"installing {count} packages from {lock.relative_to(ROOT)} (once, about a minute)")
     pip(env, "--require-hashes", "-r", lock)
