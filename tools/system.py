@@ -1,0 +1,192 @@
+"""A whole system on this machine for tools and demonstrations: program store, coordinator, workers, as real processes.
+
+    with System(folder) as system:
+        system.start_coordinator()
+        system.start_worker()
+
+Every process is the ordinary command a user would type; `commands` keeps them for showing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTOCOL3 = [sys.executable, "-m", "protocol3.cli"]
+READY_SECONDS = 30
+STOP_SECONDS = 30
+
+
+class SystemFailure(Exception):
+    """A part did not do what the tool needs; the message says which and where its log is."""
+
+
+class System:
+    """Processes of one coordinator and its workers over one folder (data, store, caches, logs)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        tenant: str = "demo",
+        namespace: str = "default",
+        queue: str = "workflows",
+        database_url: str | None = None,
+    ) -> None:
+        self.folder = folder
+        self.tenant, self.namespace, self.queue = tenant, namespace, queue
+        self.store = folder / "store"
+        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.database = ["--database-url", database_url] if database_url else ["--data-dir", str(folder / "data")]
+        self.commands: dict[str, list[str]] = {}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.store.mkdir(exist_ok=True)
+
+    def publish(self, program: str) -> dict[str, Any]:
+        """Prepare `fixtures/programs/PROGRAM` for this interpreter and publish it; the descriptor."""
+        prepared = self.folder / "packages" / program
+        _run([sys.executable, str(ROOT / "fixtures/programs" / program / "prepare.py"), str(prepared)])
+        told = _run([*PROTOCOL3, "program", "publish", "--source", str(prepared), "--store", str(self.store)])
+        descriptor: dict[str, Any] = json.loads(told)
+        return descriptor
+
+    def start_coordinator(self, *flags: str) -> None:
+        """Start it and wait until it is ready."""
+        listen = self.url.removeprefix("http://")
+        self._start(
+            "coordinator",
+            ["orchestrator", "serve", "--listen", listen, *self.database, "--store", str(self.store), *flags],
+        )
+        deadline = time.monotonic() + READY_SECONDS
+        while self._state_of("/health/ready") != 200:
+            self._must_run("coordinator", deadline)
+            time.sleep(0.02)
+
+    def start_worker(
+        self, name: str = "worker", *, concurrency: int = 4, environment: dict[str, str] | None = None
+    ) -> None:
+        """Start a worker with its own cache; it connects by itself."""
+        scope = ["--tenant", self.tenant, "--namespace", self.namespace, "--queue", self.queue]
+        places = ["--store", str(self.store), "--cache", str(self.folder / "cache" / name), "--python", sys.executable]
+        connect = ["worker", "connect", "--server", self.url, *scope, *places, "--concurrency", str(concurrency)]
+        (self.folder / "cache").mkdir(exist_ok=True)
+        self._start(name, connect, environment)
+
+    def pid(self, name: str) -> int:
+        return self._running[name].pid
+
+    def kill(self, name: str) -> None:
+        """kill -9, as a crash would."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
+
+    def stop(self, name: str) -> int:
+        """Ask it to stop as a terminal would (SIGINT); its exit code."""
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise SystemFailure(f"{name} did not stop within {STOP_SECONDS} s; see {self.log(name)}") from None
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def get(self, path: str, **query: str) -> Any:
+        scope = {"tenant_id": self.tenant, "namespace": self.namespace}
+        return self._call(urllib.request.Request(f"{self.url}{path}?{urllib.parse.urlencode(scope | query)}"))
+
+    def post(self, path: str, body: Any) -> Any:
+        headers = {"Content-Type": "application/json"}
+        return self._call(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in reversed(list(self._running)):
+            process = self._running[name]
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for name in reversed(list(self._running)):
+            try:
+                self._running.pop(name).wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                print(f"{name} did not stop; see {self.log(name)}", file=sys.stderr)
+
+    def _start(self, name: str, words: list[str], environment: dict[str, str] | None = None) -> None:
+        self.commands[name] = ["protocol3", *words]
+        with self.log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [*PROTOCOL3, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | (environment or {}),
+                start_new_session=True,  # a Ctrl-C in the terminal reaches us first; we stop the parts in order
+            )
+
+    def _must_run(self, name: str, deadline: float) -> None:
+        code = self._running[name].poll()
+        if code is not None:
+            raise SystemFailure(f"{name} ended with exit code {code}:\n{_tail(self.log(name))}")
+        if time.monotonic() > deadline:
+            raise SystemFailure(f"{name} was not ready within {READY_SECONDS} s; see {self.log(name)}")
+
+    def _state_of(self, path: str) -> int:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=5) as reply:
+                return int(reply.status)
+        except urllib.error.HTTPError as refused:
+            return refused.code
+        except OSError:
+            return 0
+
+    def _call(self, request: urllib.request.Request) -> Any:
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as refused:
+            told = refused.read(4096).decode(errors="replace")
+            raise SystemFailure(f"{request.get_method()} {request.selector}: {refused.code} {told}") from None
+
+
+def shell(words: list[str]) -> str:
+    """A command as a person would type it."""
+    return shlex.join(words)
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise SystemFailure(f"{shell(command)}\nended with exit code {done.returncode}:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
