@@ -77,14 +77,21 @@ class System:
             time.sleep(0.02)
 
     def start_worker(
-        self, name: str = "worker", *, concurrency: int = 4, environment: dict[str, str] | None = None
+        self,
+        name: str = "worker",
+        *,
+        queue: str | None = None,
+        concurrency: int = 4,
+        runner: Path | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
-        """Start a worker with its own cache; it connects by itself."""
-        scope = ["--tenant", self.tenant, "--namespace", self.namespace, "--queue", self.queue]
-        places = ["--store", str(self.store), "--cache", str(self.folder / "cache" / name), "--python", sys.executable]
-        connect = ["worker", "connect", "--server", self.url, *scope, *places, "--concurrency", str(concurrency)]
+        """Start a worker with a cache of its own; it connects by itself. `runner` is another helper's start file."""
+        words = ["worker", "connect", "--server", self.url, "--tenant", self.tenant, "--namespace", self.namespace]
+        words += ["--queue", queue or self.queue, "--store", str(self.store), "--python", sys.executable]
+        words += ["--cache", str(self.folder / "cache" / name), "--concurrency", str(concurrency)]
+        words += ["--runner", str(runner)] if runner else []
         (self.folder / "cache").mkdir(exist_ok=True)
-        self._start(name, connect, environment)
+        self._start(name, words, environment)
 
     def pid(self, name: str) -> int:
         return self._running[name].pid
