@@ -1,0 +1,74 @@
+"""The counting of `./dev`: what a stage's commands said, added up honestly."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).parents[3] / "tools"
+
+
+@pytest.fixture(scope="module")
+def dev() -> ModuleType:
+    sys.path.insert(0, str(TOOLS))
+    try:
+        spec = importlib.util.spec_from_file_location("protocol3_dev", TOOLS / "dev.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules["protocol3_dev"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.remove(str(TOOLS))
+
+
+@pytest.mark.parametrize(
+    ("output", "exit_code", "counted"),
+    [
+        (["1221 passed in 24.05s"], 0, (1221, 0, 0)),
+        (["== 3 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors in 1.20s =="], 1, (2, 5, 2)),
+        (["7 passed, 0 failed, 2 skipped"], 0, (7, 0, 2)),
+        (["coordinator: 7 passed, 0 failed"], 0, (7, 0, 0)),
+        (["7 passed, 0 failed", "report written"], 0, (7, 0, 0)),
+        (["1 failed, 1 passed in 1s", "7 passed, 0 failed"], 0, (7, 0, 0)),
+        (["All checks passed!"], 0, (1, 0, 0)),
+        (["Found 3 errors."], 1, (0, 1, 0)),
+        ([], 0, (1, 0, 0)),
+        (["12 passed in 1s"], 3, (12, 1, 0)),
+        (["no tests ran in 0.01s"], 5, (0, 1, 0)),
+    ],
+)
+def test_a_command_counts_by_its_closing_line_or_its_exit_code(dev, output, exit_code, counted):
+    """An exit code other than 0 is at least one failure, whatever the line says."""
+    counts = dev.counts_of(output, exit_code)
+    assert (counts.passed, counts.failed, counts.skipped) == counted
+
+
+def test_every_command_runs_and_the_last_line_is_the_sum(dev, capfd):
+    stages = {
+        "first": {"about": "fails early", "commands": ["false", "echo 5 passed, 0 failed, 1 skipped"]},
+        "second": {"about": "cannot run", "commands": ["/no/such/tool", "true"]},
+    }
+    assert dev.run_stages(stages) == 1
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[-1] == "6 passed, 2 failed, 1 skipped"
+    assert lines[-3].startswith("first: 5 passed, 1 failed, 1 skipped (")
+    assert lines[-2].startswith("second: 1 passed, 1 failed (")
+
+
+def test_a_run_without_failures_says_so(dev, capfd):
+    assert dev.run_stages({"only": {"about": "fine", "commands": ["true"]}}) == 0
+    assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def test_the_explanation_names_every_stage_and_job(dev):
+    table = {
+        "stage": {"lint": {"about": "looks", "test": True}, "slow": {"about": "waits"}},
+        "job": {"demo": {"about": "shows"}},
+    }
+    text = dev.explain(table)
+    assert "everything that must hold: lint" in text
+    for word in ("./dev slow", "./dev demo", "./dev lint", "shows"):
+        assert word in text
