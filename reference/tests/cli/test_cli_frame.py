@@ -93,3 +93,10 @@ def test_exit_codes():
 @pytest.mark.parametrize("text", ["plain", "grüße 你好", "emoji 🙂"])
 def test_ordinary_text_is_shown_as_it_is(text):
     assert printable(text) == text
+
+
+def test_it_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "protocol3.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("protocol3, version ")
