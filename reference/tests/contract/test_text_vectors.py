@@ -97,10 +97,13 @@ def test_completion_result_ref(case: Case) -> None:
 @cases("completion_correlation")
 def test_completion_correlation(case: Case) -> None:
     """CMP-035, CMP-036."""
-    given = case["ldgcorrelationkey"], case["ldgcorrelationkeyencoding"]
-    assert accepts(lambda pair: completions.correlation_from_attributes(*pair, "at"), given) is (
-        case["verdict"] == "accept"
-    )
+
+    def judge(given: Case) -> object:
+        return completions.correlation_from_attributes(
+            given["ldgcorrelationkey"], given["ldgcorrelationkeyencoding"], "at"
+        )
+
+    assert accepts(judge, case) is (case["verdict"] == "accept")
 
 
 @cases("completion_retry_delay")

@@ -17,7 +17,7 @@ from protocol3.contract.limits import (
     LOCAL_RECORDS,
     STATE_BYTES,
 )
-from protocol3.contract.models.common import LeaseOwner, u64
+from protocol3.contract.models.common import LeaseOwner, check_lineage, u64
 from protocol3.contract.models.outcomes import (
     TaskOutcome,
     WorkflowOutcome,
@@ -264,9 +264,7 @@ class ActivationContext:
 
     def check(self, at: str = "body") -> None:
         """Refuses a context whose members contradict each other or break a size (ACT-021…023, WF-032)."""
-        lineage = (self.parent_workflow_id, self.root_workflow_id)
-        if (lineage[0] is None) != (lineage[1] is None) or self.workflow_id in lineage:
-            raise invalid(f"{at}.parent_workflow_id", "needs root_workflow_id, both other than workflow_id")
+        check_lineage(at, self.workflow_id, self.parent_workflow_id, self.root_workflow_id)
         if self.wake is not None and self.inputs:
             raise invalid(f"{at}.inputs", "must be empty beside a wake")
         distinct((step.key for step in self.local_steps), f"{at}.local_steps")

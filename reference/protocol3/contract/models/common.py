@@ -117,6 +117,12 @@ def execution_settings(fields: Fields) -> tuple[RetryPolicy, int]:
     return policy, timeout_ms
 
 
+def check_lineage(at: str, workflow_id: str | None, parent: str | None, root: str | None) -> None:
+    """Refuses a parent without a root, the reverse, or either equal to the workflow itself (WF-032, ACT-006)."""
+    if (parent is None) != (root is None) or (parent is not None and workflow_id in (None, parent, root)):
+        raise invalid(f"{at}.parent_workflow_id", "needs root_workflow_id, both other than workflow_id")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
     """A W3C carrier (TRC-001…005)."""

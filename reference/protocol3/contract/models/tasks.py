@@ -16,6 +16,7 @@ from protocol3.contract.models.common import (
     Descriptor,
     Scope,
     TraceContext,
+    check_lineage,
     u64,
 )
 from protocol3.contract.models.outcomes import (
@@ -117,8 +118,7 @@ class TaskSnapshot:
         if self.descriptor.program != self.input.program:
             raise invalid(f"{at}.descriptor.program", "must equal the program of the input")
         _check_state(self, at)
-        if (self.parent_workflow_id is None) != (self.root_workflow_id is None):
-            raise invalid(f"{at}.parent_workflow_id", "needs root_workflow_id")
+        check_lineage(at, self.workflow_id, self.parent_workflow_id, self.root_workflow_id)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {

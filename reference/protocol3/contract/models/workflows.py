@@ -23,7 +23,7 @@ from protocol3.contract.models.activations import (
     inputs_bytes,
     ledger_bytes,
 )
-from protocol3.contract.models.common import Scope, u64
+from protocol3.contract.models.common import Scope, check_lineage, u64
 from protocol3.contract.models.forks import Branch, ForkCommand, ForkReceipt, ForkRequest
 from protocol3.contract.models.outcomes import (
     WorkflowOutcome,
@@ -130,9 +130,7 @@ class WorkflowSnapshot:
             raise invalid(f"{at}.activation_id", "must be set while the workflow is running")
         if self.activation_id is not None and (self.state == "waiting" or self.state in TERMINAL):
             raise invalid(f"{at}.activation_id", f"must be null in state {self.state}")
-        lineage = (self.parent_workflow_id, self.root_workflow_id)
-        if (lineage[0] is None) != (lineage[1] is None) or self.workflow_id in lineage:
-            raise invalid(f"{at}.parent_workflow_id", "needs root_workflow_id, both other than workflow_id")
+        check_lineage(at, self.workflow_id, self.parent_workflow_id, self.root_workflow_id)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
