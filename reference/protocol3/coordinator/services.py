@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from protocol3.contract.models.common import Scope
+from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.obligations import Obligations
 from protocol3.coordinator.background.wakes import Wakes
+from protocol3.programs.stores import ProgramStore
 from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
 
@@ -20,6 +23,9 @@ class Services:
     pool: asyncpg.Pool[asyncpg.Record]
     transitions: Transitions
     scopes: Scopes
+    programs: ProgramStore
     wakes: Wakes
     obligations: Obligations
     agenda: AgendaLoop
+    dispatchers: Dispatchers
+    fixed_scope: Scope | None = None

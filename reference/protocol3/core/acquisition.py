@@ -15,7 +15,10 @@ from protocol3.core.verdict import Accepted, Clock, Draft, Guard, Rejected, Repl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """A poll and the state of its consumer. `task`, `attempt` and `body` are those that the cursor names."""
+    """A poll and the state of its consumer. `task`, `attempt` and `body` are those that the cursor names.
+
+    `work` tells whether the queue of the session holds a task that is due.
+    """
 
     command: AcquireCommand
     scope_id: int | None
@@ -24,6 +27,7 @@ class Poll:
     task: Task | None
     attempt: Attempt | None
     body: TaskBody | None
+    work: bool
     clock: Clock
 
     @property

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from protocol3.contract.limits import CLEANUP_GRACE_MS, LEASE_MS
-from protocol3.core.acquisition import Assigned, Poll, write_cursor
+from protocol3.core.acquisition import Assigned, Poll, judge, write_cursor
 from protocol3.core.authority import live_until
 from protocol3.core.finalisation import changed, latest_instant
 from protocol3.core.history import append
 from protocol3.core.records import Agenda, Attempt, Task, TaskBody
-from protocol3.core.verdict import AgendaWake, Draft, Fresh
+from protocol3.core.verdict import Accepted, AgendaWake, Draft, Fresh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What became of some polls, by their position: a task, an answer that needs none, or (absent) neither."""
+
+    assigned: dict[int, Assigned]
+    answered: tuple[int, ...]
+
+
+def claim_for(polls: Sequence[Poll], candidates: Iterable[tuple[Task, TaskBody]], fresh: Fresh) -> Accepted:
+    """Hands candidates to admitted polls, both in their order; replies with Claims.
+
+    The caller holds the locks of sessions, cursors and candidates. A renewal of the consumer's former attempt relies on
+    the cursor, so that attempt needs no guard here.
+    """
+    draft = Draft()
+    assigned: dict[int, Assigned] = {}
+    answered: list[int] = []
+    left = iter(candidates)
+    for position, poll in enumerate(polls):
+        if judge(poll) is not None:
+            answered.append(position)
+            continue
+        task, body = next(left, (None, None))
+        if task is not None and body is not None:
+            assigned[position] = claim(draft, poll, task, body, fresh)
+    ends = [poll.session.expires_at for n, poll in enumerate(polls) if n in assigned and poll.session is not None]
+    return draft.accepted(Claims(assigned=assigned, answered=tuple(answered)), polls[0].clock, valid_until=ends)
 
 
 def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh) -> Assigned:
-    """The new attempt of a queued task that is due, for a poll that `judge` admitted (DLV-024 to DLV-029).
-
-    The caller adds the session's end to the instants until which the decision stands.
-    """
+    """The new attempt of a queued task that is due, for an admitted poll (DLV-024 to DLV-029)."""
     session = poll.session
     assert session is not None
     assert task.state == "queued"

@@ -112,10 +112,11 @@ def snapshot(scope: Scope, task: Task, body: TaskBody) -> bytes:
 
 def result(scope: Scope, task: Task, attempt: Attempt | None, settlement: Settlement | None) -> bytes:
     """The encoded TaskResult; `attempt` is the latest, `settlement` what is stored for it (TASK-060 to TASK-065)."""
-    return joined({"task": status(scope, task).to_json()}, outcome=_outcome(task, attempt, settlement))
+    return joined({"task": status(scope, task).to_json()}, outcome=outcome(task, attempt, settlement))
 
 
-def _outcome(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> bytes:
+def outcome(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> bytes:
+    """The encoded outcome of a task, `null` until it is terminal. Arguments as for `result`."""
     match task.state:
         case "queued" | "active":
             return b"null"
@@ -140,13 +141,13 @@ def _success(attempt: Attempt, settlement: Settlement | None) -> bytes:
 
 
 def _failure(attempt: Attempt, settlement: Settlement | None) -> bytes:
-    outcome = TaskFailed(
+    failed = TaskFailed(
         attempt_id=attempt.id,
         quiescence=attempt.quiescence,
         execution_may_have_started=attempt.may_have_started,
         failure=failure_of(attempt, settlement),
     )
-    return encode(task_outcome_to_json(outcome))
+    return encode(task_outcome_to_json(failed))
 
 
 def failure_of(attempt: Attempt, settlement: Settlement | None) -> Failure:

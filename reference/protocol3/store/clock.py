@@ -1,7 +1,8 @@
 """The one place where SQL texts get their clock.
 
 `{real}` is the database's clock in Unix milliseconds. `{now(SCOPE)}` is the time of a scope, SCOPE being an SQL
-expression for its id: the same clock, plus the scope's offset when test controls are on.
+expression for its id: the same clock, plus the scope's offset when test controls are on. A comparison that an index
+shall serve needs the clock in a subquery, `<= (select {real})`: a volatile function is never looked up.
 """
 
 from __future__ import annotations

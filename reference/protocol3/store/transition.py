@@ -28,6 +28,7 @@ from protocol3.store.tables import ARGUMENT, BY_RECORD, TABLES, key_of, row_of
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 Loaded = TypeVar("Loaded")
+Held = TypeVar("Held")
 Load: TypeAlias = Callable[[Connection], Awaitable[Loaded]]
 Decide: TypeAlias = Callable[[Loaded, Fresh], Verdict]
 
@@ -71,6 +72,31 @@ class Transitions:
             if isinstance(verdict, Accepted) and await self._applied(connection, verdict):
                 return verdict.reply
             return await self._locked(connection, verdict.guards, load, decide)
+
+    async def run_holding(
+        self,
+        connection: Connection,
+        lock: Callable[[Connection], Awaitable[Held | None]],
+        load: Callable[[Connection, Held], Awaitable[Loaded]],
+        decide: Callable[[Loaded, Fresh], Accepted],
+    ) -> Any:
+        """The locked form with locks of the caller's own: one transaction, one try.
+
+        `lock` locks in the one lock order and tells what it holds; None ends the transaction with nothing done, and so
+        does a miss. The reply is None then.
+        """
+        try:
+            async with connection.transaction():
+                held = await lock(connection)
+                if held is None:
+                    return None
+                verdict = decide(await load(connection, held), Fresh(os.urandom(16)))
+                if not await connection.fetchval(APPLY, *_arguments(verdict)):
+                    raise _Miss
+        except (_Miss, *_MISSES):
+            return None
+        self._on_commit(verdict.wakes)
+        return verdict.reply
 
     async def _locked(
         self, connection: Connection, guards: tuple[Guard, ...], load: Load[Loaded], decide: Decide[Loaded]

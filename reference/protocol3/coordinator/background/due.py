@@ -30,7 +30,7 @@ LOOK_S: Final = 1.0
 _log: Final = logging.getLogger("protocol3.due")
 
 _DUE = """
-select a from agenda a where due <= {real} and (due, kind, ref) > ($1, $2, $3) order by due, kind, ref limit $4
+select a from agenda a where due <= (select {real}) and (due, kind, ref) > ($1, $2, $3) order by due, kind, ref limit $4
 """
 _NEXT = "select min(due) as due, {real} as now from agenda"
 

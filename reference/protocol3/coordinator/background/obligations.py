@@ -31,7 +31,7 @@ _log: Final = logging.getLogger("protocol3.obligations")
 
 _TAKE_OVER = """
 with ready as (
-  select id from obligation where ready_real <= {real} and id <> all($1) order by ready_real limit $2
+  select id from obligation where ready_real <= (select {real}) and id <> all($1) order by ready_real limit $2
   for update skip locked)
 update obligation o set ready_real = {real} + $3, version = o.version + 1 from ready where o.id = ready.id returning o
 """

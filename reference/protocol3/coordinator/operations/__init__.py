@@ -6,9 +6,18 @@ module of its subject.
 
 from __future__ import annotations
 
-from protocol3.contract.models.tasks import TaskCancel
+from protocol3.contract.models.common import LeaseOwner
+from protocol3.contract.models.delivery import AcquireCommand, ExtendSession, OpenSession, RenewCommand, SettleCommand
+from protocol3.contract.models.tasks import (
+    AttemptQuery,
+    HistoryQuery,
+    SubmitCommand,
+    TaskCancel,
+    TaskListQuery,
+    TaskQuery,
+)
 from protocol3.contract.strict_json import JsonValue
-from protocol3.coordinator.operations import tasks
+from protocol3.coordinator.operations import delivery, discovery, tasks
 from protocol3.coordinator.services import Services
 
 
@@ -18,5 +27,44 @@ class Operations:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    async def submit_task(self, command: SubmitCommand) -> JsonValue | bytes:
+        return await tasks.submit_task(self._services, command)
+
+    async def list_tasks(self, query: TaskListQuery) -> JsonValue | bytes:
+        return await discovery.list_tasks(self._services, query)
+
+    async def inspect_task(self, query: TaskQuery) -> JsonValue | bytes:
+        return await tasks.inspect_task(self._services, query)
+
+    async def task_status(self, query: TaskQuery) -> JsonValue | bytes:
+        return await tasks.task_status(self._services, query)
+
+    async def task_result(self, query: TaskQuery) -> JsonValue | bytes:
+        return await tasks.task_result(self._services, query)
+
+    async def task_history(self, query: HistoryQuery) -> JsonValue | bytes:
+        return await tasks.task_history(self._services, query)
+
+    async def inspect_attempt(self, query: AttemptQuery) -> JsonValue | bytes:
+        return await tasks.inspect_attempt(self._services, query)
+
     async def cancel_task(self, command: TaskCancel) -> JsonValue | bytes:
         return await tasks.cancel_task(self._services, command)
+
+    async def open_session(self, command: OpenSession) -> JsonValue | bytes:
+        return await delivery.open_session(self._services, command)
+
+    async def extend_session(self, command: ExtendSession) -> JsonValue | bytes:
+        return await delivery.extend_session(self._services, command)
+
+    async def acquire(self, command: AcquireCommand) -> JsonValue | bytes:
+        return await delivery.acquire(self._services, command)
+
+    async def renew(self, command: RenewCommand) -> JsonValue | bytes:
+        return await delivery.renew(self._services, command)
+
+    async def settle(self, command: SettleCommand) -> JsonValue | bytes:
+        return await delivery.settle(self._services, command)
+
+    async def confirm_quiescence(self, owner: LeaseOwner) -> JsonValue | bytes:
+        return await delivery.confirm_quiescence(self._services, owner)

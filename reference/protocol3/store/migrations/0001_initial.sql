@@ -289,3 +289,21 @@ begin
   end loop;
   return held;
 end $$;
+
+-- Locks what a claim needs, in the one lock order: sessions, cursors, then at most `most` queued tasks of the queue that
+-- are due, which it never waits for. Returns the tasks. A function, because each statement of it sees what the one
+-- before waited for.
+create function lock_claim(sessions text[], consumers bigint[], the_scope bigint, the_queue text, most integer)
+returns text[] language plpgsql as $$
+declare
+  now_ms bigint := floor(extract(epoch from clock_timestamp()) * 1000)::bigint
+    + (select s.clock_offset_ms from scope s where s.id = the_scope);
+begin
+  perform from session s where s.id = any(sessions) order by s.id for share;
+  perform from cursor c join unnest(sessions, consumers) as u(session_id, consumer_id) using (session_id, consumer_id)
+    order by c.session_id, c.consumer_id for no key update of c;
+  return (select array_agg(locked.id) from (
+    select t.id from task t
+    where t.scope_id = the_scope and t.queue = the_queue and t.state = 'queued' and t.available_at <= now_ms
+    order by t.available_at, t.submitted_at, t.id limit most for no key update skip locked) locked);
+end $$;

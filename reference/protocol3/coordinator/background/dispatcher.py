@@ -1,0 +1,192 @@
+"""Dispatchers: each claims the work of one queue for all polls of this process that wait for it (part 10 section 9.3).
+
+Waiting commits nothing and holds nothing: a poll is an entry in a list. A dispatcher lives while polls wait. It looks
+when a task may have become claimable (a wake after a commit), when a delayed retry becomes due, and once a second
+besides. It claims for several polls in one transaction, of tasks that nobody else holds, so that consumers of all
+processes get different tasks and never wait for each other (DLV-025, DLV-038).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from protocol3.contract.models.delivery import AcquireCommand
+from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.background.bell import Bell
+from protocol3.core.acquisition import Assigned
+from protocol3.core.claim import Claims, claim_for
+from protocol3.store.loads import claims as loads
+from protocol3.store.transition import Connection, Transitions
+
+#: Polls served by one transaction.
+BATCH: Final = 16
+#: Polls that may wait in one process (DLV-039).
+WAITING: Final = 4_096
+#: Seconds between looks when nothing rings (DLV-033).
+LOOK_S: Final = 1.0
+
+_log: Final = logging.getLogger("protocol3.dispatcher")
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One admitted poll. Its answer is None when it should be judged again: it may be answered without a task."""
+
+    command: AcquireCommand
+    patient: bool
+    answer: asyncio.Future[Assigned | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def consumer(self) -> tuple[str, int]:
+        return self.command.worker_session_id, self.command.consumer_id
+
+    def release(self, answer: Assigned | None = None) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+class Dispatchers:
+    """The dispatchers of this process by queue."""
+
+    def __init__(self, transitions: Transitions) -> None:
+        self._transitions = transitions
+        self._running: dict[tuple[int, str], Dispatcher] = {}
+        self._waiting = 0
+
+    def wake(self, scope_id: int, queue: str) -> None:
+        """A task of this queue may have become claimable."""
+        dispatcher = self._running.get((scope_id, queue))
+        if dispatcher is not None:
+            dispatcher.ring()
+
+    async def claim(self, scope_id: int, command: AcquireCommand, *, wait_s: float) -> Assigned | None:
+        """A task for this poll, which must have been admitted; None if there was none in time or it needs none.
+
+        Without a wait there is one look. Raises `unavailable` when too many polls wait, or when the look failed.
+        """
+        if self._waiting >= WAITING:
+            raise Refusal("unavailable", "too many polls wait; repeat the poll later")
+        key = (scope_id, command.queue)
+        dispatcher = self._running.get(key)
+        if dispatcher is None:
+            dispatcher = self._running[key] = Dispatcher(self._transitions, *key)
+            dispatcher.start(lambda: self._running.pop(key))
+        waiter = Waiter(command=command, patient=wait_s > 0)
+        dispatcher.add(waiter)
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(wait_s or None):
+                return await waiter.answer
+        except TimeoutError:
+            return None
+        finally:
+            self._waiting -= 1
+            dispatcher.remove(waiter)
+
+
+class Dispatcher:
+    """Claims from one queue until no poll waits any more."""
+
+    def __init__(self, transitions: Transitions, scope_id: int, queue: str) -> None:
+        self._transitions = transitions
+        self._scope_id = scope_id
+        self._queue = queue
+        self._waiters: dict[Waiter, None] = {}
+        self._bell = Bell()
+        self._judged_at = asyncio.get_running_loop().time()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, on_end: Callable[[], object]) -> None:
+        self._task = asyncio.create_task(self._run(on_end))
+
+    def ring(self) -> None:
+        self._bell.ring()
+
+    def add(self, waiter: Waiter) -> None:
+        self._waiters[waiter] = None
+        self._bell.ring()
+
+    def remove(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+        if not self._waiters:
+            self._bell.ring()
+
+    async def _run(self, on_end: Callable[[], object]) -> None:
+        rest = LOOK_S
+        try:
+            while True:
+                await self._bell.rest(rest)
+                if not self._waiters:
+                    return
+                rest = await self._turn()
+        finally:
+            on_end()
+
+    async def _turn(self) -> float:
+        """Serve whom there is work for; the seconds after which something may have changed."""
+        impatient = [waiter for waiter in self._waiters if not waiter.patient]
+        try:
+            async with self._transitions.pool.acquire() as connection:
+                work = await self._look(connection)
+                while work.ready and self._open() and await self._claim(connection, work.ready):
+                    work = await self._look(connection)
+                await self._judge_again(connection)
+        except Exception as error:  # noqa: BLE001  # the database may be away; whoever is patient waits on
+            _log.warning("dispatching failed: %s", type(error).__name__)
+            for waiter in impatient:
+                if not waiter.answer.done():
+                    waiter.answer.set_exception(Refusal("unavailable", "the store could not be reached"))
+            return LOOK_S
+        for waiter in impatient:
+            waiter.release()
+        return LOOK_S if work.ahead_ms is None else min(work.ahead_ms / 1000, LOOK_S)
+
+    def _open(self) -> list[Waiter]:
+        """Those without an answer, one of each consumer, in order of arrival."""
+        waiting: dict[tuple[str, int], Waiter] = {}
+        for waiter in self._waiters:
+            if not waiter.answer.done():
+                waiting.setdefault(waiter.consumer, waiter)
+        return list(waiting.values())
+
+    async def _look(self, connection: Connection) -> loads.Work:
+        return await loads.work(connection, self._transitions.sql, self._scope_id, self._queue, BATCH)
+
+    async def _claim(self, connection: Connection, ready: int) -> bool:
+        """One transaction for the first waiters; whether anybody was served or is to be judged again."""
+        served = self._open()[: min(ready, BATCH)]
+        commands = [waiter.command for waiter in served]
+        sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
+        claims: Claims | None = await self._transitions.run_holding(
+            connection,
+            lambda c: loads.lock(c, scope_id, queue, commands),
+            lambda c, ids: loads.claiming(c, sql, scope_id, commands, ids),
+            lambda loaded, fresh: claim_for(*loaded, fresh),
+        )
+        if claims is None:
+            return False
+        for position, reply in claims.assigned.items():
+            served[position].release(reply)
+        self._release(served[n] for n in (*claims.assigned, *claims.answered))
+        return bool(claims.assigned or claims.answered)
+
+    async def _judge_again(self, connection: Connection) -> None:
+        """Once a second, find waiting polls whose session ended or whose sequence another process completed."""
+        now = asyncio.get_running_loop().time()
+        waiting = self._open()
+        if not waiting or now - self._judged_at < LOOK_S:
+            return
+        self._judged_at = now
+        commands = [waiter.command for waiter in waiting]
+        self._release(waiting[n] for n in await loads.answerable(connection, self._transitions.sql, commands))
+
+    def _release(self, waiters: Iterable[Waiter]) -> None:
+        """Let these, and other polls of the same consumers, be judged again."""
+        consumers = {waiter.consumer for waiter in waiters}
+        for waiter in self._waiters:
+            if waiter.consumer in consumers:
+                waiter.release()

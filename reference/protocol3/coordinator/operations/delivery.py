@@ -1,0 +1,140 @@
+"""Worker sessions, acquisitions, renewals, settlements, quiescence (part 10 sections 8 to 13)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from protocol3.contract.models.common import LeaseOwner
+from protocol3.contract.models.delivery import (
+    AcquireCommand,
+    Authority,
+    ExtendSession,
+    OpenSession,
+    RenewCommand,
+    SettleCommand,
+    SettleReply,
+)
+from protocol3.contract.refusal import Refusal
+from protocol3.contract.strict_json import JsonValue
+from protocol3.coordinator.services import Services
+from protocol3.core import acquisition, renewal, sessions, settlement, task_views
+from protocol3.core.acquisition import Admitted, Assigned
+from protocol3.core.records import Session
+from protocol3.core.verdict import Clock, Fresh, Replay, Verdict
+from protocol3.store.loads import delivery as loads
+
+#: How often a poll that may not wait looks for a task when others take those it saw.
+LAST_LOOKS: Final = 2
+
+
+async def open_session(services: Services, command: OpenSession) -> JsonValue:
+    """A new worker session (DLV-001..003)."""
+    scope_id = await services.scopes.require(command.scope)
+    session: Session = await services.transitions.run(
+        ("open", object()),
+        loads.clock(services.transitions.sql, scope_id),
+        lambda clock, fresh: sessions.open_session(scope_id, command, clock, fresh),
+    )
+    return task_views.session(command.scope, session).to_json()
+
+
+async def extend_session(services: Services, command: ExtendSession) -> JsonValue:
+    """The session with a new end (DLV-004..006). On a bound service a session of another scope is unknown (DLV-313)."""
+    bound = None if services.fixed_scope is None else await services.scopes.require(services.fixed_scope)
+
+    def decide(loaded: tuple[Session | None, Clock], _: Fresh) -> Verdict:
+        session, clock = loaded
+        if session is not None and bound not in (None, session.scope_id):
+            session = None
+        return sessions.extend_session(session, clock)
+
+    load = loads.session(services.transitions.sql, command.worker_session_id)
+    session: Session = await services.transitions.run(("session", command.worker_session_id), load, decide)
+    return task_views.session(await services.scopes.named(session.scope_id), session).to_json()
+
+
+async def acquire(services: Services, command: AcquireCommand) -> JsonValue | bytes:
+    """An assignment, nothing, or the news that the assignment was lost (DLV-010..039).
+
+    The poll is judged; one that may have a task is handed to the dispatcher of its queue as long as it may wait, and
+    judged again when that brought nothing. The last look is an atomic one: a task that is there is claimed.
+    """
+    loop = asyncio.get_running_loop()
+    scope_id = await services.scopes.find(command.scope)
+    deadline = loop.time() + command.wait_ms / 1000
+    last_looks = LAST_LOOKS
+    while True:
+        wait_s = max(deadline - loop.time(), 0.0)
+        reply = await _judge(services, scope_id, command, wait=wait_s > 0, look=last_looks > 0)
+        if isinstance(reply, Admitted):
+            assert scope_id is not None
+            claimed = await services.dispatchers.claim(scope_id, command, wait_s=wait_s)
+            if claimed is not None:
+                return task_views.assigned(command.scope, claimed)
+            if wait_s == 0:
+                last_looks -= 1
+        elif isinstance(reply, Assigned):
+            return task_views.assigned(command.scope, reply)
+        else:
+            return reply.to_json()
+
+
+async def _judge(
+    services: Services, scope_id: int | None, command: AcquireCommand, *, wait: bool, look: bool
+) -> acquisition.PollReply:
+    """One decision about a poll: `wait` if it may wait for work, `look` if it may take what is there."""
+
+    def decide(poll: acquisition.Poll, _: Fresh) -> Verdict:
+        verdict = acquisition.judge(poll)
+        if verdict is not None:
+            return verdict
+        return Replay(reply=Admitted()) if wait or (look and poll.work) else acquisition.complete_empty(poll)
+
+    reply: acquisition.PollReply = await services.transitions.run(
+        ("cursor", command.worker_session_id, command.consumer_id),
+        loads.poll(services.transitions.sql, scope_id, command),
+        decide,
+    )
+    return reply
+
+
+async def renew(services: Services, command: RenewCommand) -> JsonValue:
+    """The authority of the owner at this instant (DLV-050..068)."""
+    scope_id = await services.scopes.find(command.owner.scope)
+    authority: Authority = await services.transitions.run(
+        ("task", command.owner.task_id),
+        loads.renewing(services.transitions.sql, scope_id, command),
+        lambda asked, _: renewal.renew(asked),
+    )
+    return authority.to_json()
+
+
+async def settle(services: Services, command: SettleCommand) -> JsonValue:
+    """The receipt and the state of the task (DLV-070..091)."""
+    scope_id = await _scope_id(services, command.owner)
+    encoded = settlement.EncodedCommand.of(command)
+    reply: SettleReply = await services.transitions.run(
+        ("task", command.owner.task_id),
+        loads.settling(services.transitions.sql, scope_id, command, encoded),
+        settlement.settle,
+    )
+    return reply.to_json()
+
+
+async def confirm_quiescence(services: Services, owner: LeaseOwner) -> JsonValue:
+    """The state of the task (DLV-100..105)."""
+    scope_id = await _scope_id(services, owner)
+    state: str = await services.transitions.run(
+        ("task", owner.task_id),
+        loads.confirming(services.transitions.sql, scope_id, owner),
+        settlement.confirm_quiescence,
+    )
+    return state
+
+
+async def _scope_id(services: Services, owner: LeaseOwner) -> int:
+    scope_id = await services.scopes.find(owner.scope)
+    if scope_id is None:
+        raise Refusal("not_found")
+    return scope_id
