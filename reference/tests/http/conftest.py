@@ -190,6 +190,11 @@ class Edge:
         self.wires.append(wire)
         return wire
 
+    def connection(self) -> Any:
+        """The server's end of the only connection."""
+        (connection,) = self.listener._connections.connections
+        return connection
+
 
 Start = Callable[..., Awaitable[Edge]]
 

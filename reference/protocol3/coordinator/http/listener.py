@@ -8,8 +8,10 @@ from protocol3.contract.limits import EXCHANGE_MS
 from protocol3.coordinator.http.connection import ConnectionServer
 from protocol3.coordinator.http.exchange import Exchanges
 
-_FLUSH_S: Final = 5.0
+FLUSH_S: Final = 5.0
 """How long replies that are already decided may take to leave when the listener closes."""
+_CUT_S: Final = 0.05
+"""The same when the grace is over and exchanges are still under way; aiohttp takes zero for no limit."""
 
 
 class Listener:
@@ -45,11 +47,13 @@ class Listener:
         Until the admitted exchanges are done the listener still answers: 503 on known routes, and health.
         """
         self._exchanges.begin_shutdown()
+        flush_s = FLUSH_S
         try:
             async with asyncio.timeout(grace_s):
                 await self._exchanges.drained()
         except TimeoutError:
-            pass  # what is left is cut off below
+            flush_s = _CUT_S
         self._server.close()
-        await self._connections.shutdown(_FLUSH_S)
+        self._connections.pre_shutdown()
+        await self._connections.shutdown(flush_s)
         await self._server.wait_closed()

@@ -85,7 +85,8 @@ class Reply(StreamResponse):
                 async with asyncio.timeout(SLOW_READER_S):
                     await self._request.writer.drain()
             except TimeoutError:
-                connection.force_close()
+                if connection.transport is not None:
+                    connection.transport.abort()  # an ordinary close would wait for the reader as well
         if self._closes:
             await connection.linger()
 
