@@ -1,4 +1,4 @@
-"""What the connection class corrects in aiohttp, byte by byte; a case that fails after an upgrade names the correction."""
+"""What the connection class corrects in aiohttp, byte by byte: a case for each correction."""
 
 import logging
 

@@ -90,7 +90,7 @@ def test_workflow_progress_counts_where_it_is_watched(health, clock):
     assert reasons(health) == ["workflow_recovery_stale"]
     workflows.unavailable()
     assert reasons(health) == ["workflow_recovery_unavailable"]
-    status, document = health.ready()
+    _, document = health.ready()
     assert document["recovery_last_success_age_ms"] == 0
 
 
