@@ -32,10 +32,12 @@ def create_task(
     origin_trace: bytes | None,
     idempotency_key: str | None = None,
     owner: Ownership | None = None,
+    data: bytes | None = None,
 ) -> Task:
     """A new queued task due now, with its body, first history record and the wake of its queue (TASK-100, ACT-002).
 
-    `descriptor` and `origin_trace` are compact JSON of the pinned descriptor and the accepted carrier.
+    `descriptor` and `origin_trace` are compact JSON of the pinned descriptor and the accepted carrier, `data` that of
+    the input's data where it is stored already and the input comes without.
     """
     task = Task(
         id=fresh("task"),
@@ -64,7 +66,7 @@ def create_task(
     body = TaskBody(
         task_id=task.id,
         idempotency_key=idempotency_key,
-        data=encode(input.data),
+        data=encode(input.data) if data is None else data,
         descriptor=descriptor,
         origin_trace=origin_trace,
     )

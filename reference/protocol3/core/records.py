@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from protocol3.contract.vocabulary import AttemptState, HistoryReason, Quiescence, RenewalIntent, TaskState
+from protocol3.contract.vocabulary import (
+    AttemptState,
+    HistoryReason,
+    Quiescence,
+    RenewalIntent,
+    TaskState,
+    WorkflowState,
+)
 
 #: What an accepted report decides about its attempt (part 10 section 12.4).
 ReportVerdict: TypeAlias = Literal["success", "application", "retryable", "permanent"]
@@ -156,7 +163,7 @@ class Workflow:
 
     id: str
     scope_id: int
-    state: str
+    state: WorkflowState
     revision: int
     activation_id: str | None
     submitted_at: int
@@ -174,11 +181,15 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowBody:
-    """Written once: normalised input, pinned descriptor, origin and first continuation (WF-010, FRK-004)."""
+    """Written once: normalised input, pinned descriptor, origin and first continuation (WF-010, FRK-004).
+
+    `input` holds null in place of the data, which may be large and goes into every activation as it is (ACT-002).
+    """
 
     workflow_id: str
     idempotency_key: str | None
     input: bytes
+    data: bytes
     descriptor: bytes
     origin_trace: bytes | None
     entrypoint: str

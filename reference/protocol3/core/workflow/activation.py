@@ -30,7 +30,7 @@ class Frozen:
 
 
 def submitted(body: WorkflowBody) -> SubmitInput:
-    """The workflow's own normalised submission."""
+    """The workflow's own normalised submission but for its data."""
     return SubmitInput.from_json(decode(body.input), "workflow.input")
 
 
@@ -51,6 +51,7 @@ def schedule(
         descriptor=body.descriptor,
         origin_trace=body.origin_trace,
         owner=ownership(workflow, activation=True),
+        data=body.data,
     )
     draft.write(
         Activation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from protocol3.contract.models.tasks import SubmitInput
 from protocol3.contract.strict_json import encode
@@ -57,7 +57,8 @@ def create_workflow(
     body = WorkflowBody(
         workflow_id=workflow.id,
         idempotency_key=idempotency_key,
-        input=encode(input.to_json()),
+        input=encode(replace(input, data=None).to_json()),
+        data=encode(input.data),
         descriptor=descriptor,
         origin_trace=origin_trace,
         entrypoint=entrypoint,

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from protocol3.contract.limits import INPUTS_BYTES
-from protocol3.core.records import Child
+from protocol3.contract.strict_json import encode
+from protocol3.core.records import Attempt, Child, Settlement, Task
+from protocol3.core.task_views import outcome
 from protocol3.core.verdict import Draft
 from protocol3.core.workflow.activation import inputs_fit
 from protocol3.core.workflow.compact import compact_object
@@ -19,6 +21,17 @@ class OwnedChild:
 
     child: Child
     terminal_at: int | None
+
+
+def task_result(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> bytes:
+    """The encoded ChildResult of a task that ended (CHD-040, CHD-041); the arguments are those of its outcome."""
+    return compact_object(
+        {
+            "task_id": encode(task.id),
+            "state": encode(task.state),
+            "outcome": outcome(task, attempt, settlement),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

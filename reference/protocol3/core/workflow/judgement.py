@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from protocol3.contract.limits import DECISION_BYTES
 from protocol3.contract.models.common import ApplicationError, ProgramRef
 from protocol3.contract.models.decisions import Complete, Decision, DecisionInvalid, Fail, decode_decision
-from protocol3.contract.models.outcomes import ApplicationFailure, Cancelled, TaskFailed, TaskOutcome, TaskSucceeded
+from protocol3.contract.models.outcomes import ApplicationFailure
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import JsonValue
+from protocol3.contract.strict_json import decode, encode
+from protocol3.core.records import Attempt, Settlement, Task
+from protocol3.core.task_views import contradiction, failure_of
 from protocol3.core.workflow.ending import service_error
 
 
@@ -25,26 +28,34 @@ class Judged:
     processing_trace: bytes | None
 
 
-def judge(task_id: str, outcome: TaskOutcome) -> Decision | ApplicationError:
-    """Steps 2 to 4: the decision of a successful activation, or the error that fails the workflow."""
-    match outcome:
-        case TaskSucceeded(output=output):
-            return _decision(task_id, output)
-        case TaskFailed(failure=ApplicationFailure(error=error)):
-            return _application_error(error.kind, error.message)
-        case TaskFailed():
-            return service_error("workflow_activation_failed", "the activation ended without a decision")
-        case Cancelled():
-            return service_error("workflow_activation_cancelled", "the activation was cancelled")
+def judge(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> Decision | ApplicationError:
+    """Steps 2 to 4: the decision of a successful activation, or the error that fails the workflow (ACT-040).
+
+    `attempt` is the latest of the ended task, `settlement` what it reported.
+    """
+    if task.state == "cancelled":
+        return service_error("workflow_activation_cancelled", "the activation was cancelled")
+    if attempt is None:
+        raise contradiction()
+    if task.state == "succeeded":
+        if settlement is None or settlement.output is None:
+            raise contradiction()
+        return _decision(task.id, settlement.output)
+    failure = failure_of(attempt, settlement)
+    if isinstance(failure, ApplicationFailure):
+        return _application_error(failure.error.kind, failure.error.message)
+    return service_error("workflow_activation_failed", "the activation ended without a decision")
 
 
-def _decision(task_id: str, output: JsonValue) -> Decision | ApplicationError:
+def _decision(task_id: str, output: bytes) -> Decision | ApplicationError:
+    if len(output) > DECISION_BYTES:  # a settlement may be much larger; nothing of it has to be looked at
+        return service_error("decision_invalid", f"decision: must be at most {DECISION_BYTES} bytes of compact JSON")
     try:
-        decision = decode_decision(output)
+        decision = decode_decision(decode(output))
     except DecisionInvalid as invalid:
         return service_error("decision_invalid", invalid.reason)
     if decision.activation_id != task_id:
-        return service_error("decision_invalid", "activation_id: must name the activation that decided")
+        return service_error("decision_invalid", "decision.activation_id: must name the activation that decided")
     return decision
 
 
@@ -56,11 +67,11 @@ def _application_error(kind: str, message: str) -> ApplicationError:
         return service_error("decision_application_failed", f"application failure: {refusal.message}")
 
 
-def too_large(task_succeeded: bool) -> ApplicationError:
-    """What `judge` says about a report too large to be read: a decision above its limit, or an error above its own."""
-    if task_succeeded:
-        return service_error("decision_invalid", "decision: is too large")
-    return service_error("decision_application_failed", "application failure: is too large")
+def processing_trace(settlement: Settlement | None) -> bytes | None:
+    """The carrier that came with a report, compact: the origin of the children its decision registers (CHD-003)."""
+    command = None if settlement is None else decode(settlement.command)
+    trace = command.get("processing_trace") if isinstance(command, dict) else None
+    return None if trace is None else encode(trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

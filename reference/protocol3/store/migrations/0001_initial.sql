@@ -141,6 +141,7 @@ create table workflow_body (
   workflow_id text collate "C" primary key,
   idempotency_key text collate "C",
   input bytea not null,
+  data bytea not null,
   descriptor bytea not null,
   origin_trace bytea,
   entrypoint text collate "C" not null
