@@ -148,10 +148,10 @@ async def _until_told(options: ServeOptions, embedded: "EmbeddedPostgres | None"
     try:
         await serving
     except asyncio.CancelledError:
-        if lost.is_set():
-            raise CliFailure(
-                "the embedded database ended unexpectedly", code="database", advice=f"read {embedded and embedded.log}"
-            ) from None
+        if embedded is not None and lost.is_set():
+            last = embedded.log.read_text(errors="replace").strip().rpartition("\n")[2]
+            message = "the embedded database ended unexpectedly"
+            raise CliFailure(message, code="database", advice=f"the last line of its log is: {last}") from None
 
 
 def _watch(embedded: "EmbeddedPostgres", loop: asyncio.AbstractEventLoop, lost: Any) -> None:

@@ -1,0 +1,197 @@
+"""`protocol3 orchestrator`: options, databases, signals and failures, with a coordinator of the test's choice."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import asyncpg
+import pytest
+from click.testing import CliRunner, Result
+
+from protocol3.cli.root import root
+from protocol3.contract.models.common import Scope
+from protocol3.coordinator.options import ServeOptions
+from protocol3.store.database import DatabaseError, is_current
+
+Coordinator = Callable[[ServeOptions], Any]
+COMMANDS = "protocol3.cli.orchestrator"
+EXTERNAL = ["--database-url", "postgresql://elsewhere/db", "--store", "/programs"]
+
+
+class Served:
+    """Runs `orchestrator serve` with `coordinator` in place of ours; keeps the options it got."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self.options: ServeOptions | None = None
+
+    def __call__(self, coordinator: Coordinator, *words: str) -> Result:
+        async def serve(options: ServeOptions, *, ready: Callable[[str], None]) -> None:
+            self.options = options
+            ready("http://127.0.0.1:4321")
+            await coordinator(options)
+
+        self._module.serve = serve  # type: ignore[attr-defined]
+        sys.modules.pop(COMMANDS, None)
+        return CliRunner().invoke(root, ["orchestrator", "serve", *words])
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    module = ModuleType("protocol3.coordinator.server")
+    module.serve = None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    before = sys.modules.pop(COMMANDS, None)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield Served(module)
+    sys.modules.pop(COMMANDS, None)
+    if before is not None:
+        sys.modules[COMMANDS] = before
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the database's account may enter."""
+    with tempfile.TemporaryDirectory(prefix="p3-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name).resolve()
+
+
+async def until_cancelled(_: ServeOptions) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.Event().wait()
+
+
+def test_options_reach_the_coordinator_and_a_signal_ends_it(served):
+    done = served(
+        until_cancelled, *EXTERNAL, "--listen", "[::1]:0", "--tenant", "a", "--namespace", "b", "--test-controls"
+    )
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == {"url": "http://127.0.0.1:4321"}
+    assert served.options == ServeOptions(
+        listen_host="::1",
+        listen_port=0,
+        database_url="postgresql://elsewhere/db",
+        store=Path("/programs"),
+        fixed_scope=Scope(tenant_id="a", namespace="b"),
+        test_controls=True,
+    )
+
+
+def test_by_default_every_scope_is_served_without_test_controls(served):
+    served(until_cancelled, *EXTERNAL)
+    assert served.options is not None
+    assert served.options.listen_host == "127.0.0.1"
+    assert served.options.listen_port == 8080
+    assert served.options.fixed_scope is None
+    assert served.options.test_controls is False
+
+
+def test_a_second_signal_ends_the_drain(served):
+    """The first cancels once, so that admitted exchanges may finish (HTTP-083)."""
+    seen = []
+
+    async def drains(_: ServeOptions) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("draining")
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+
+    assert served(drains, *EXTERNAL).exit_code == 0
+    assert seen == ["draining"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--tenant", "a"], "belong together"),
+        (["--namespace", "a"], "belong together"),
+        (["--tenant", "", "--namespace", "b"], "scope.tenant_id"),
+        (["--listen", "8080"], "127.0.0.1:8080"),
+        (["--listen", "h:70000"], "127.0.0.1:8080"),
+        (["--ephemeral"], "--database-url excludes"),
+        (["--data-dir", "d"], "--database-url excludes"),
+    ],
+)
+def test_bad_usage_starts_nothing(served, words, complaint):
+    refused = served(until_cancelled, *EXTERNAL, *words)
+    assert refused.exit_code == 2
+    assert complaint in refused.stderr
+    assert served.options is None
+
+
+def test_ephemeral_and_a_data_folder_exclude_each_other(served, folder):
+    refused = served(until_cancelled, "--store", "s", "--ephemeral", "--data-dir", str(folder / "d"))
+    assert refused.exit_code == 2
+    assert list(folder.iterdir()) == []
+
+
+def test_the_store_must_be_given(served):
+    refused = served(until_cancelled, "--database-url", "x")
+    assert refused.exit_code == 2
+    assert "--store" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (OSError(98, "address in use"), "start"),
+        (DatabaseError("run migrate first"), "database"),
+        (asyncpg.InvalidPasswordError("no"), "database"),
+        (asyncpg.InternalClientError("gone"), "database"),
+    ],
+)
+def test_a_failed_start_is_one_sentence(served, failure, code):
+    async def fails(_: ServeOptions) -> None:
+        raise failure
+
+    failed = served(fails, *EXTERNAL)
+    assert failed.exit_code == 1
+    assert json.loads(failed.stderr.splitlines()[-1])["code"] == code
+    assert "Traceback" not in failed.stderr
+
+
+def test_the_embedded_database_is_migrated_watched_and_removed(served):
+    """Its sudden end is noticed and told; nothing of it stays behind."""
+    seen: dict[str, Any] = {}
+
+    async def loses_it(options: ServeOptions) -> None:
+        connection = await asyncpg.connect(options.database_url)
+        seen["current"] = await is_current(connection)
+        socket = Path(await connection.fetchval("show unix_socket_directories"))
+        seen["base"] = socket.parent
+        connection.terminate()
+        os.kill(int((socket.parent / "data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        await asyncio.Event().wait()
+
+    failed = served(loses_it, "--ephemeral", "--store", "s")
+    assert failed.exit_code == 1
+    assert "ended unexpectedly" in json.loads(failed.stderr.splitlines()[-1])["message"]
+    assert seen["current"] is True
+    assert not seen["base"].exists()
+
+
+def test_migrate_says_what_it_did(served, folder):
+    first = CliRunner().invoke(root, ["orchestrator", "migrate", "--data-dir", str(folder / "base")])
+    assert first.exit_code == 0
+    assert json.loads(first.stdout)["applied"]
+    again = CliRunner().invoke(root, ["orchestrator", "migrate", "--data-dir", str(folder / "base")])
+    assert json.loads(again.stdout) == {"applied": []}
+
+
+def test_a_database_that_does_not_answer(served):
+    failed = CliRunner().invoke(root, ["orchestrator", "migrate", "--database-url", "postgresql://127.0.0.1:1/x"])
+    assert failed.exit_code == 1
+    assert "--database-url" in json.loads(failed.stderr.splitlines()[-1])["next"]
