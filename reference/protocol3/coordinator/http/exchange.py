@@ -22,7 +22,7 @@ from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.body import read_body, refuse_body, uninvited
 from protocol3.coordinator.http.connection import Connection
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
-from protocol3.coordinator.http.routes import ROUTES, Route, scope_of, waits
+from protocol3.coordinator.http.routes import ROUTES, Command, Route, scope_of, waits
 
 THREAD_BYTES: Final = 262_144
 """A body above this size is decoded in a thread: 8 MiB take about 0.2 s, and other exchanges must not wait for it."""
@@ -37,7 +37,7 @@ class _Served:
     """A route and the bound operation behind it."""
 
     route: Route
-    operation: "Callable[[object], Awaitable[JsonValue | bytes]]"
+    operation: "Callable[[Command], Awaitable[JsonValue | bytes]]"
 
 
 class Exchanges:
@@ -168,7 +168,7 @@ class Exchanges:
             raise Refusal("unavailable", "the reply would exceed its size limit")
         return body
 
-    def _check_scope(self, command: object) -> None:
+    def _check_scope(self, command: Command) -> None:
         if self._fixed_scope is not None:
             scope = scope_of(command)
             if scope is not None and scope != self._fixed_scope:
@@ -190,7 +190,7 @@ def _target(raw: str) -> tuple[str, str, str]:
     return path, mark, query
 
 
-async def _command(route: Route, request: BaseRequest, query: str) -> object:
+async def _command(route: Route, request: BaseRequest, query: str) -> Command:
     """Steps 4 to 6: the command in a GET's query or a POST's body. `query` begins with its `?` if there is one."""
     if route.method == "GET":
         await refuse_body(request)
