@@ -38,7 +38,6 @@ from protocol3.contract.refusal import invalid
 from protocol3.contract.strict_json import InvalidJson, JsonValue
 from protocol3.contract.strict_json import decode as decode_json
 
-
 Command: TypeAlias = (
     SubmitCommand
     | TaskListQuery
