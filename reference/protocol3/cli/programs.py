@@ -1,12 +1,12 @@
 """``protocol3 program``: publish, check and start packages."""
 
-import json
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
+from protocol3.cli.failure import CliFailure, Rejected
+from protocol3.cli.output import emit
 from protocol3.programs.build import build_package
 from protocol3.programs.errors import ProgramError, PublicationError
 from protocol3.programs.example import write_example
@@ -28,10 +28,10 @@ def publish(source: Path, store: Path) -> None:
     try:
         publication = publish_directory(source, store)
     except ProgramError as error:
-        _fail(error)
+        raise _failure(error) from error
     if publication.already_published:
         click.echo("already published with the same content", err=True)
-    _print(publication.descriptor.to_json())
+    emit(publication.descriptor.to_json())
 
 
 @group.command()
@@ -41,8 +41,8 @@ def check(directory: Path) -> None:
     try:
         package = build_package(directory)
     except ProgramError as error:
-        _fail(error)
-    _print({"descriptor": package.descriptor.to_json(), "manifest": package.manifest.to_json()})
+        raise _failure(error) from error
+    emit({"descriptor": package.descriptor.to_json(), "manifest": package.manifest.to_json()})
 
 
 @group.command()
@@ -53,16 +53,11 @@ def example(directory: Path, python: Path) -> None:
     try:
         written = write_example(directory.absolute(), python)
     except ProgramError as error:
-        _fail(error)
-    _print({"program": str(written.program), "tasks": str(written.tasks), "python": str(written.python)})
+        raise _failure(error) from error
+    emit({"program": str(written.program), "tasks": str(written.tasks), "python": str(written.python)})
 
 
-def _print(value: object) -> None:
-    click.echo(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-
-
-def _fail(error: ProgramError) -> NoReturn:
+def _failure(error: ProgramError) -> CliFailure:
     """Exit 2 when the input is to blame, 1 when the store is (a conflict included)."""
-    click.echo(f"{error.kind}: {error.message}", err=True)
     rejected = error.kind in _REJECTED and not isinstance(error, PublicationError)
-    raise SystemExit(2 if rejected else 1)
+    return (Rejected if rejected else CliFailure)(error.message, code=error.kind)

@@ -49,12 +49,12 @@ HELP: Final = """Durable tasks and workflows over HTTP: Ledgence runtime protoco
 
 \b
 A first run, in three terminals:
-  protocol3 program example ./hello
-  protocol3 program publish --source ./hello --store ./store
+  protocol3 program example --directory ./hello
+  protocol3 program publish --source ./hello/program --store ./store
   protocol3 orchestrator serve --ephemeral --store ./store
   protocol3 worker connect --tenant acme --namespace demo --queue main --store ./store
   protocol3 task submit --tenant acme --namespace demo --queue main \\
-      --program hello@1.0.0 --data '{"name": "you"}'
+      --program hello@1.0.0 --data '{"name": "Ada"}'
   protocol3 task result --tenant acme --namespace demo --task TASK_ID --wait 30
 
 PROTOCOL3_SERVER, PROTOCOL3_TENANT and PROTOCOL3_NAMESPACE stand in for the options of these names.

@@ -37,7 +37,9 @@ def test_a_conflict_is_exit_1_and_a_bad_package_exit_2(source: Callable[..., Pat
     assert "change the version" in conflict.stderr
     bad = run("publish", "--source", source(handler="x"), "--store", store)
     assert (bad.exit_code, bad.stdout) == (2, "")
-    assert bad.stderr.startswith("invalid_input: handler")
+    refusal = json.loads(bad.stderr)
+    assert refusal["code"] == "invalid_input"
+    assert refusal["message"].startswith("handler")
     assert run("publish", "--source", tmp_path / "absent", "--store", store).exit_code == 2
     assert run("publish", "--store", store).exit_code == 2
 
