@@ -15,6 +15,7 @@ from protocol3_conformance.roles.worker import Worker
 from protocol3_conformance.target import Target
 from protocol3_conformance.wire.peer import Peer
 from protocol3_conformance.wire.shapes import brief
+from protocol3_conformance.wire.strict_json import JsonValue
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
@@ -82,14 +83,21 @@ class Lab:
         """A scripted worker with a fresh session on the scenario's queue (or another one)."""
         return await Worker.open(self, queue=queue or self.queue, concurrency=concurrency)
 
-    async def until(self, what: str, look: Callable[[], Awaitable[T]], holds: Callable[[T], bool]) -> T:
-        """Look again and again until the condition holds. Fails with the last value when patience is over."""
+    async def until(
+        self,
+        what: str,
+        look: Callable[[], Awaitable[T]],
+        holds: Callable[[T], bool],
+        *,
+        show: Callable[[T], JsonValue] = lambda seen: seen,
+    ) -> T:
+        """Look again and again until the condition holds. Fails with the last look, shown as JSON, when time is up."""
         deadline = time.monotonic() + self.target.patience.progress
         pause = FIRST_PAUSE
         while not holds(seen := await look()):
             if time.monotonic() > deadline:
                 limit = f"{self.target.patience.progress:g} s"
-                raise AssertionError(f"{what}: not seen within {limit}; the last look gave {brief(seen, 600)}")
+                raise AssertionError(f"{what}: not seen within {limit}; the last look gave {brief(show(seen), 600)}")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         return seen

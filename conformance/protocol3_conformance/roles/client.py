@@ -32,7 +32,7 @@ class Client:
         """A complete command; `members` replace or extend those of `input`."""
         program_id, version = self.lab.target.program
         command: dict[str, Any] = {
-            "idempotency_key": key or self.lab.unique("key"),
+            "idempotency_key": self.lab.unique("key") if key is None else key,
             "input": {
                 **self.scope,
                 "queue": self.lab.queue,

@@ -78,12 +78,14 @@ class Peer:
         headers: Iterable[tuple[str, str]] | None = None,
         wire_body: bytes | None = None,
     ) -> Exchange:
-        """One exchange. `headers` replace the usual ones except Host and the suite's own Request-Id;
-        `wire_body` replaces the bytes sent for the body (chunked coding, for instance)."""
+        """One exchange. `headers` replace the usual ones except Host and the suite's own Request-Id.
+
+        `wire_body` replaces the bytes sent for the body, for instance by its chunked coding.
+        """
         fields = self.standard_headers(method, body) if headers is None else list(headers)
         exchange = self.record(method, target, fields, body)
-        data = http.request_bytes(method, self.endpoint.prefix + target, exchange.headers, b"")
-        return await self.run(exchange, data + (body if wire_body is None else wire_body))
+        data = self.bytes_of(exchange)
+        return await self.run(exchange, data if wire_body is None else data.removesuffix(body) + wire_body)
 
     def standard_headers(self, method: str, body: bytes) -> list[tuple[str, str]]:
         """What the published client sends (CLI-001)."""
@@ -104,25 +106,32 @@ class Peer:
         return exchange
 
     async def run(self, exchange: Exchange, data: bytes) -> Exchange:
-        """Send the bytes on a connection, await the reply, judge it."""
+        """Send the bytes on a pooled connection, await the reply, judge it."""
         connection = await self.connect()
         try:
-            reply = await self._within(exchange, self._roundtrip(connection, data, exchange.method == "HEAD"))
+            await self.run_on(connection, exchange, data)
         except BaseException:
             connection.abort()
             raise
-        self.finish(exchange, reply)
-        if reply.keeps_connection and reply.status == 200:
+        assert exchange.reply is not None
+        if exchange.reply.keeps_connection and exchange.reply.status == 200:
             self._idle.append((time.monotonic(), connection))
         else:
             connection.close()
         return exchange
 
-    def finish(self, exchange: Exchange, reply: http.Reply) -> None:
-        """Put the reply into the transcript and judge it."""
-        exchange.ended_ms, exchange.reply = self.now_ms(), reply
+    async def run_on(self, connection: Connection, exchange: Exchange, data: bytes) -> Exchange:
+        """The same on a connection that stays the caller's."""
+        exchange.reply = await self._within(exchange, self._roundtrip(connection, data, exchange.method == "HEAD"))
+        exchange.ended_ms = self.now_ms()
         judge(exchange, self.ids)
         self.observer.look(exchange)
+        return exchange
+
+    def bytes_of(self, exchange: Exchange) -> bytes:
+        """A recorded request as it goes over the wire."""
+        target = self.endpoint.prefix + exchange.target
+        return http.request_bytes(exchange.method, target, exchange.headers, exchange.body)
 
     async def connect(self) -> Connection:
         """An idle connection, or a new one."""

@@ -72,7 +72,7 @@ async def test_conflict_per_member(lab: Lab) -> None:
     command = lab.client.submission(data={"a": 1}, correlation_key="order 9", **DEFAULTS)
     task = (await lab.client.post("/v1/tasks", command)).accepted()
     policy, timeout = DEFAULTS["retry_policy"], bound("DEFAULT_ATTEMPT_TIMEOUT_MS")
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "queue": {"queue": lab.unique("elsewhere")},
         "program": {"program": {**command["input"]["program"], "version": "0.0.0-other"}},
         "data": {"data": {"a": 2}},
