@@ -67,7 +67,7 @@ async def test_execution_failure_as_reported(lab: Lab) -> None:
 
 @scenario("retries/next-attempt", cites=["DLV-043", "DLV-117", "DLV-130", "DLV-045", "TRC-015", "TASK-123", "TASK-126"])
 async def test_next_attempt(lab: Lab) -> None:
-    """A retry keeps task, run, data and descriptor and has a new event, attempt and lease; the old one stays readable."""
+    """A retry keeps task, run, data and descriptor and has a new event, attempt and lease; the old attempt stays."""
     task = await lab.client.task(data={"x": 1.0}, retry_policy=AT_ONCE)
     worker = await lab.worker()
     first = await worker.running()
