@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from protocol3_conformance.roles.client import Client
-from protocol3_conformance.roles.worker import Worker
+from protocol3_conformance.roles.worker import CONSUMERS, Worker
 from protocol3_conformance.target import Target
 from protocol3_conformance.wire.peer import Peer
 from protocol3_conformance.wire.shapes import brief
@@ -79,7 +79,7 @@ class Lab:
         """A scripted client in another scope."""
         return Client(lab=self, scope=scope)
 
-    async def worker(self, *, concurrency: int = 1, queue: str | None = None) -> Worker:
+    async def worker(self, *, concurrency: int = CONSUMERS, queue: str | None = None) -> Worker:
         """A scripted worker with a fresh session on the scenario's queue (or another one)."""
         return await Worker.open(self, queue=queue or self.queue, concurrency=concurrency)
 

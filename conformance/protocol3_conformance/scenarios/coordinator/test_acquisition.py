@@ -189,7 +189,7 @@ async def test_order(lab: Lab) -> None:
     by_age = sorted(tasks, key=lambda task: (task["available_at"], task["submitted_at"], task["task_id"].encode()))
     worker = await lab.worker()
     for expected in by_age:
-        claim = await worker.claim()
+        claim = await worker.claim(0)
         assert claim.task_id == expected["task_id"]
         await claim.succeed()
 

@@ -46,7 +46,7 @@ async def test_results(lab: Lab) -> None:
     assert resumed.frozen["revision"] == 1
     assert "wake" not in resumed.frozen
     confirmed = {"quiescence": "confirmed", "execution_may_have_started": True}
-    expected = {
+    expected: dict[str, dict[str, Any]] = {
         "good": {
             "kind": "succeeded",
             "attempt_id": claims["good"].attempt_id,

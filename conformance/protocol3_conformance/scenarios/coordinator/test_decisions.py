@@ -15,7 +15,7 @@ INVALID, FAILED = "decision_invalid", "decision_application_failed"
 
 
 async def rejected(lab: Lab, activation: Activation, decision: Any, *kinds: str) -> None:
-    """The decision is accepted by settlement and rejected by the workflow, without any other trace (DEC-002, DEC-041)."""
+    """Settlement accepts the decision, the workflow rejects it, and nothing else changes (DEC-002, DEC-041)."""
     before = (await lab.client.workflow_status(activation.workflow_id)).accepted()
     assert (await activation.decide(decision))["task_state"] == "succeeded", "settlement judges no decision (DEC-002)"
     outcome = await lab.client.outcome_until(activation.workflow_id, "failed")

@@ -76,8 +76,8 @@ async def test_concurrent_first(lab: Lab) -> None:
     answers = await asyncio.gather(*(lab.client.submit_workflow(key=key) for _ in range(8)))
     assert len({answer.accepted()["workflow_id"] for answer in answers}) == 1
     worker = await lab.worker(concurrency=2)
-    await worker.claim(0)
-    await worker.nothing(1)
+    await worker.claim()
+    await worker.nothing()
 
 
 @scenario("workflow/complete", cites=["DEC-050", "WF-040", "WF-051", "WF-031", "ACT-008", "DEC-003", "CLI-088"])
