@@ -38,16 +38,16 @@ class Pass:
 class Health:
     """Readiness of one process: started, not shutting down, every watched pass recent.
 
-    The recovery pass is always watched. `watch` adds another one, such as `workflow_recovery` (RCV-031); its reasons
-    are its name with `_pending`, `_stale`, `_unavailable`. `clock` returns monotonic seconds.
+    `recovery`, the pass over what is due, is always watched. `watch` adds another one, such as `workflow_recovery`
+    (RCV-031); its reasons are its name with `_pending`, `_stale`, `_unavailable`. `clock` returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._started = False
         self._shutting_down = False
-        self._recovery = Pass("recovery")
-        self._passes = [self._recovery]
+        self.recovery = Pass("recovery")
+        self._passes = [self.recovery]
 
     def startup_done(self) -> None:
         """Migrations are checked, connections are open, loops are running."""
@@ -56,14 +56,6 @@ class Health:
     def shutting_down(self) -> None:
         """The service is unready from now on (HTTP-092)."""
         self._shutting_down = True
-
-    def recovery_succeeded(self, now: float) -> None:
-        """A recovery pass went through at the monotonic instant `now`."""
-        self._recovery.succeeded(now)
-
-    def recovery_unavailable(self) -> None:
-        """Recovery cannot run at present; the next success ends this."""
-        self._recovery.unavailable()
 
     def watch(self, name: str) -> Pass:
         """Make readiness depend on another pass and return it, to be fed by its loop."""
@@ -85,7 +77,7 @@ class Health:
             reasons.append("startup_incomplete")
         for watched in self._passes:
             reasons += watched.reasons(now)
-        last = self._recovery.last_success
+        last = self.recovery.last_success
         return 503 if reasons else 200, {
             "status": "not_ready" if reasons else "ok",
             "reasons": reasons,

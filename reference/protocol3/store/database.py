@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 import asyncpg
 
 from protocol3.store.apply_sql import apply_function
+from protocol3.store.transition import Connection
 
 SCHEMA = "protocol3"
 MINIMUM_SERVER = 150000
@@ -75,7 +76,7 @@ def _texts() -> list[Traversable]:
     return sorted(found, key=lambda f: f.name)
 
 
-async def is_current(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+async def is_current(connection: Connection) -> bool:
     """True when every migration of this code has run on the database."""
     if await connection.fetchval("select to_regclass($1)", f"{SCHEMA}.migration") is None:
         return False

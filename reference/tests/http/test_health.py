@@ -42,7 +42,7 @@ def test_not_ready_before_startup_and_a_first_pass(health, clock):
     )
     health.startup_done()
     assert reasons(health) == ["recovery_pending"]
-    health.recovery_succeeded(999.5)
+    health.recovery.succeeded(999.5)
     assert health.ready() == (200, {"status": "ok", "reasons": [], "recovery_last_success_age_ms": 500})
 
 
@@ -50,29 +50,29 @@ def test_not_ready_before_startup_and_a_first_pass(health, clock):
 def test_recovery_goes_stale_after_forty_seconds(health, clock, age_s, expected):
     """HTTP-092"""
     health.startup_done()
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     clock.now += age_s
     assert reasons(health) == expected
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     assert reasons(health) == []
 
 
 def test_unavailable_recovery_ends_with_the_next_success(health, clock):
     """HTTP-092"""
     health.startup_done()
-    health.recovery_succeeded(clock.now)
-    health.recovery_unavailable()
+    health.recovery.succeeded(clock.now)
+    health.recovery.unavailable()
     assert reasons(health) == ["recovery_unavailable"]
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     assert reasons(health) == []
 
 
 def test_shutdown_is_unready_at_once_and_for_good(health, clock):
     """HTTP-092"""
     health.startup_done()
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     health.shutting_down()
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     assert reasons(health) == ["shutting_down"]
     assert health.live() == (200, {"status": "ok", "reasons": []})
 
@@ -80,13 +80,13 @@ def test_shutdown_is_unready_at_once_and_for_good(health, clock):
 def test_workflow_progress_counts_where_it_is_watched(health, clock):
     """RCV-031"""
     health.startup_done()
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     workflows = health.watch("workflow_recovery")
     assert reasons(health) == ["workflow_recovery_pending"]
     workflows.succeeded(clock.now)
     assert reasons(health) == []
     clock.now += 41
-    health.recovery_succeeded(clock.now)
+    health.recovery.succeeded(clock.now)
     assert reasons(health) == ["workflow_recovery_stale"]
     workflows.unavailable()
     assert reasons(health) == ["workflow_recovery_unavailable"]
@@ -98,7 +98,7 @@ def test_workflow_progress_counts_where_it_is_watched(health, clock):
 async def test_health_over_http(edge, wire, path):
     """HTTP-023, HTTP-090, HTTP-093"""
     edge.health.startup_done()
-    edge.health.recovery_succeeded(0.0)
+    edge.health.recovery.succeeded(0.0)
     answer = await wire.get(path)
     assert answer.json["status"] in ("ok", "not_ready")
     assert answer.status == (200 if answer.json["status"] == "ok" else 503)

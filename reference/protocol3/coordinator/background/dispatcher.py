@@ -63,6 +63,13 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.ring()
 
+    async def close(self) -> None:
+        """Stop all dispatchers; polls that still wait are not answered."""
+        tasks = [dispatcher.task for dispatcher in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def claim(self, scope_id: int, command: AcquireCommand, *, wait_s: float) -> Assigned | None:
         """A task for this poll, which must have been admitted; None if there was none in time or it needs none.
 
@@ -73,8 +80,7 @@ class Dispatchers:
         key = (scope_id, command.queue)
         dispatcher = self._running.get(key)
         if dispatcher is None:
-            dispatcher = self._running[key] = Dispatcher(self._transitions, *key)
-            dispatcher.start(lambda: self._running.pop(key))
+            dispatcher = self._running[key] = Dispatcher(self._transitions, *key, on_end=lambda: self._running.pop(key))
         waiter = Waiter(command=command, patient=wait_s > 0)
         dispatcher.add(waiter)
         self._waiting += 1
@@ -89,19 +95,16 @@ class Dispatchers:
 
 
 class Dispatcher:
-    """Claims from one queue until no poll waits any more."""
+    """Claims from one queue until no poll waits any more; then calls `on_end`."""
 
-    def __init__(self, transitions: Transitions, scope_id: int, queue: str) -> None:
+    def __init__(self, transitions: Transitions, scope_id: int, queue: str, *, on_end: Callable[[], object]) -> None:
         self._transitions = transitions
         self._scope_id = scope_id
         self._queue = queue
         self._waiters: dict[Waiter, None] = {}
         self._bell = Bell()
         self._judged_at = asyncio.get_running_loop().time()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self, on_end: Callable[[], object]) -> None:
-        self._task = asyncio.create_task(self._run(on_end))
+        self.task = asyncio.create_task(self._run(on_end))
 
     def ring(self) -> None:
         self._bell.ring()

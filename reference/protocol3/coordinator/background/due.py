@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
+from protocol3.coordinator.background.passes import Passes
 from protocol3.core.records import Agenda
 from protocol3.store.tables import records_of
 
@@ -39,14 +40,14 @@ class AgendaLoop:
     """`run` handles due entries until cancelled; `ring` tells it of an entry that may be due before its next look.
 
     A handler removes the entry, or moves it to a later instant, in a transition of its own. One that fails is logged
-    and tried again in the next pass. `last_success` is the monotonic time of the last complete pass (HTTP-092).
+    and tried again in the next pass. `passes` is told of every pass (HTTP-092).
     """
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], passes: Passes) -> None:
         self._handlers = handlers
+        self._passes = passes
         self._bell = Bell()
         self._next_look: float = 0.0
-        self.last_success: float | None = None
 
     def ring(self, due: int) -> None:
         """An entry due at this instant was committed; only one that comes before the next look matters."""
@@ -57,11 +58,13 @@ class AgendaLoop:
         while True:
             rest = LOOK_S
             try:
-                if await self._pass(services):
-                    self.last_success = time.monotonic()
+                whole = await self._pass(services)
+                self._passes.succeeded(time.monotonic())
+                if whole:
                     rest = await self._rest(services)
             except Exception as error:  # noqa: BLE001  # the database may be away for a while
                 _log.warning("looking for due entries failed: %s", type(error).__name__)
+                self._passes.unavailable()
             await self._bell.rest(rest)
 
     async def _pass(self, services: Services) -> bool:

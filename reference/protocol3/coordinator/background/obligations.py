@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
+from protocol3.coordinator.background.passes import Passes
 from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, retry_delay
 from protocol3.core.records import Obligation
 from protocol3.store.tables import records_of
@@ -51,18 +52,21 @@ class Obligations:
     A handler receives the obligation as this process holds it: its transition must guard on that version
     (`core.obligations.settle`) and do nothing when the stored one differs or is gone. Any exception counts as a
     transient failure: `on_transient_failure` may give the obligation up (RCV-020), otherwise it is retried with
-    backoff (RCV-008). Obligations of one workflow are handled one after the other.
+    backoff (RCV-008). Obligations of one workflow are handled one after the other. `passes` is told of every look
+    (RCV-031).
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], *, on_transient_failure: Handler | None = None) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], passes: Passes, *, on_transient_failure: Handler | None = None
+    ) -> None:
         self._handlers = handlers
+        self._passes = passes
         self._on_transient_failure = on_transient_failure
         self._waiting: dict[str, dict[str, Obligation]] = {}  # by workflow, then by id, in order of arrival
         self._held: set[str] = set()
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._bell = Bell()
         self._more = False  # the last look left something behind for want of room
-        self.last_success: float | None = None
 
     def take(self, obligation: Obligation) -> None:
         """Handle this obligation as soon as a worker is free. It was just committed, or claimed, by this process."""
@@ -119,9 +123,10 @@ class Obligations:
         while True:
             try:
                 self._more = await self._look(services)
-                self.last_success = time.monotonic()
+                self._passes.succeeded(time.monotonic())
             except Exception as error:  # noqa: BLE001  # the database may be away for a while
                 _log.warning("looking for obligations failed: %s", type(error).__name__)
+                self._passes.unavailable()
             await self._bell.rest(LOOK_S)
 
     async def _look(self, services: Services) -> bool:

@@ -14,7 +14,7 @@ from protocol3.store.clock import Sql, clock_of
 from protocol3.store.tables import record_of
 from protocol3.store.transition import Connection, Load
 
-_NOW = "select {now($1)} as now from (select) one"
+_NOW = "select {now(scope.id)} as now from scope where id = $1"
 _SESSION = "select s, {now(s.scope_id)} as now from (select) one left join session s on s.id = $1"
 _POLL = """
 select {now(s.scope_id)} as now, s, c, t, a, b, exists (

@@ -1,0 +1,86 @@
+"""Putting a coordinator together: services, the handlers of its loops, the loops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+
+from protocol3.contract.models.common import Scope
+from protocol3.coordinator.background import due, obligations
+from protocol3.coordinator.background.dispatcher import Dispatchers
+from protocol3.coordinator.background.expiry import handle_lease
+from protocol3.coordinator.background.passes import Passes
+from protocol3.coordinator.background.wakes import Wakes
+from protocol3.coordinator.services import Services
+from protocol3.programs.stores import ProgramStore
+from protocol3.store.scopes import Scopes
+from protocol3.store.transition import Transitions
+
+AGENDA: Final[Mapping[str, due.Handler]] = {"lease": handle_lease}
+OBLIGATIONS: Final[Mapping[str, obligations.Handler]] = {}
+
+#: Seconds until a loop that failed by itself is started again.
+RESTART_S: Final = 1.0
+
+_log: Final = logging.getLogger("protocol3.background")
+
+
+@asynccontextmanager
+async def running(
+    pool: asyncpg.Pool[asyncpg.Record],
+    programs: ProgramStore,
+    *,
+    recovery: Passes,
+    workflow_recovery: Passes,
+    fixed_scope: Scope | None = None,
+) -> AsyncIterator[Services]:
+    """The services of a coordinator on a current database, with its loops running until the block is left.
+
+    Pool and program store stay the caller's. `recovery` is told of the agenda's passes, `workflow_recovery` of those
+    of the obligations.
+    """
+    wakes = Wakes()
+    transitions = Transitions(pool, on_commit=wakes.publish)
+    services = Services(
+        pool=pool,
+        transitions=transitions,
+        scopes=Scopes(pool),
+        programs=programs,
+        wakes=wakes,
+        obligations=obligations.Obligations(OBLIGATIONS, workflow_recovery),
+        agenda=due.AgendaLoop(AGENDA, recovery),
+        dispatchers=Dispatchers(transitions),
+        fixed_scope=fixed_scope,
+    )
+    wakes.subscribe(
+        on_queue=services.dispatchers.wake,
+        on_obligation=services.obligations.take,
+        on_agenda=services.agenda.ring,
+    )
+    loops = [
+        asyncio.create_task(_kept(services.agenda.run, services, recovery)),
+        asyncio.create_task(_kept(services.obligations.run, services, workflow_recovery)),
+    ]
+    try:
+        yield services
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await services.dispatchers.close()
+
+
+async def _kept(run: Callable[[Services], Awaitable[None]], services: Services, passes: Passes) -> None:
+    """Run a loop, again and again should it fail: a fault in one pass must not end recovery for good."""
+    while True:
+        try:
+            await run(services)
+        except Exception as error:  # noqa: BLE001
+            _log.error("a background loop failed: %s", type(error).__name__)
+            passes.unavailable()
+        await asyncio.sleep(RESTART_S)

@@ -1,0 +1,60 @@
+"""One coordinator process: database, loops, HTTP edge; from start to drain."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from protocol3.coordinator.assembly import running
+from protocol3.coordinator.health import Health
+from protocol3.coordinator.http.exchange import Exchanges
+from protocol3.coordinator.http.listener import Listener
+from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.options import ServeOptions
+from protocol3.programs.errors import ProgramError
+from protocol3.programs.stores import FilesystemStore
+from protocol3.store.database import DatabaseError, is_current, open_pool
+
+
+async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> None:
+    """Serve until cancelled, then drain; a second cancellation ends at once. `ready` is called with the bound URL.
+
+    Raises DatabaseError, ValueError or OSError, with what to do, when it cannot start.
+    """
+    programs = _programs(options)
+    pool = await open_pool(options.database_url)
+    try:
+        async with pool.acquire() as connection:
+            if not await is_current(connection):
+                raise DatabaseError("the database's schema is not current: protocol3 orchestrator migrate")
+        health = Health(time.monotonic)
+        async with running(
+            pool,
+            programs,
+            recovery=health.recovery,
+            workflow_recovery=health.watch("workflow_recovery"),
+            fixed_scope=options.fixed_scope,
+        ) as services:
+            exchanges = Exchanges(Operations(services), health, fixed_scope=options.fixed_scope)
+            listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
+            health.startup_done()
+            ready(_url(options.listen_host, listener.port))
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await listener.close()
+    finally:
+        await programs.aclose()
+        await pool.close()
+
+
+def _programs(options: ServeOptions) -> FilesystemStore:
+    try:
+        return FilesystemStore(options.store)
+    except ProgramError as error:
+        raise ValueError(error.message) from None
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
