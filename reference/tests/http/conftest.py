@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -16,6 +18,17 @@ from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.listener import Listener
 from protocol3.coordinator.http.routes import Route
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+if find_spec("uvloop") is not None:
+    LOOPS["uvloop"] = import_module("uvloop").new_event_loop
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests of connections and of ends run on both loops: the transports differ in how they end."""
+    on_both = item.path.stem in ("test_connection", "test_budget")
+    return LOOPS if on_both else {"asyncio": asyncio.new_event_loop}
+
 
 PATIENCE_S = 20.0
 """A hang is a failure; nothing here takes longer than a moment, lingering apart."""

@@ -1,7 +1,6 @@
-"""Reading a request body: within its limit, complete, invited when the client asks first (HTTP-013, 017, 018, 025)."""
+"""Reading a request body: invited when the client asks first, complete, within its limit (HTTP-013, 017, 018, 025)."""
 
-from typing import cast
-
+from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
 
@@ -15,19 +14,14 @@ async def read_body(request: BaseRequest, limit: int) -> bytes:
     if declared is not None and int(declared) > limit:
         raise _too_large(limit)
     _invite(request)
-    connection = _connection(request)
-    content = request.content
     chunks: list[bytes] = []
     size = 0
-    try:
-        while chunk := await content.readany():
-            size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
-            chunks.append(chunk)
-    except (OSError, RequestPayloadError):  # the client is gone
-        raise _incomplete() from None
-    if connection.cut is content:
+    while chunk := await _next(request.content):
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+    if Connection.of(request).cut is request.content:
         raise _incomplete()
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -39,28 +33,33 @@ async def refuse_body(request: BaseRequest) -> None:
         return
     if request.headers.get("Content-Length") is None:
         _invite(request)
-        if not await content.readany() and _connection(request).cut is not content:
+        if not await _next(content) and Connection.of(request).cut is not content:
             return
     raise invalid("body", "none is allowed here")
 
 
 def uninvited(request: BaseRequest) -> bool:
     """Whether the client still waits for `100 Continue`: after its refusal nobody knows if the body will come."""
-    return (
-        "Expect" in request.headers
-        and not request.content.is_eof()
-        and _connection(request).invited is not request.content
-    )
+    content = request.content
+    return "Expect" in request.headers and not content.is_eof() and Connection.of(request).invited is not content
 
 
 def _invite(request: BaseRequest) -> None:
     """Send `100 Continue` when the body is first read, unless it is there already."""
     if "Expect" not in request.headers or request.content.is_eof():
         return
-    connection = _connection(request)
+    connection = Connection.of(request)
     if request.version.minor and request.headers["Expect"].lower() == "100-continue" and connection.transport:
         connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     connection.invited = request.content
+
+
+async def _next(content: StreamReader) -> bytes:
+    """What has come of the body; empty at its end."""
+    try:
+        return await content.readany()
+    except (OSError, RequestPayloadError):  # the client is gone
+        raise _incomplete() from None
 
 
 def _incomplete() -> Refusal:
@@ -69,7 +68,3 @@ def _incomplete() -> Refusal:
 
 def _too_large(limit: int) -> Refusal:
     return Refusal("invalid_input", f"body: larger than {limit} bytes", status=413)
-
-
-def _connection(request: BaseRequest) -> Connection:
-    return cast(Connection, request.protocol)

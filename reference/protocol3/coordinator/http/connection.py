@@ -12,7 +12,7 @@ does otherwise than the contract is corrected here, on these private attributes 
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import StreamReader
@@ -57,6 +57,11 @@ class Connection(RequestHandler):
         self.waiting: asyncio.Timeout | None = None
         self._body: StreamReader | None = None  # of the request parsed last: only this one can be incomplete
         self._gone = asyncio.Event()
+
+    @staticmethod
+    def of(request: BaseRequest) -> "Connection":
+        """The connection that a request came on."""
+        return cast(Connection, request.protocol)  # ConnectionServer makes no other kind
 
     def data_received(self, data: bytes) -> None:
         """Parse; a framing error inside a body ends that body, whose reader would wait for the budget otherwise."""

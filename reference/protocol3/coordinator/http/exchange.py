@@ -9,7 +9,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from aiohttp.web_request import BaseRequest
 
@@ -93,7 +93,7 @@ class Exchanges:
         except Refusal as refusal:
             code = refusal.code
             allow = ", ".join(sorted(self._paths[path])) if code == "method_not_allowed" else None
-            unread = uninvited(request) or _connection(request).cut is request.content
+            unread = uninvited(request) or Connection.of(request).cut is request.content
             reply = refused(refusal, request_id=request_id, allow=allow, close=unread or self._closing)
         if _log.isEnabledFor(logging.INFO):
             _note(
@@ -142,7 +142,7 @@ class Exchanges:
 
         A poll whose client is gone ends at once, like one whose budget is over; nothing else is abandoned (HTTP-084).
         """
-        connection = _connection(request)
+        connection = Connection.of(request)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(deadline) as budget:
@@ -228,7 +228,3 @@ def _failure(error: BaseException, route: Route, request_id: str) -> Refusal:
 
 def _note(level: int, **fields: object) -> None:
     _log.log(level, "%s", json.dumps(fields))
-
-
-def _connection(request: BaseRequest) -> Connection:
-    return cast(Connection, request.protocol)  # ConnectionServer makes no other kind
