@@ -16,8 +16,9 @@ from protocol3.contract.models.tasks import (
     TaskListQuery,
     TaskQuery,
 )
+from protocol3.contract.models.workflows import EventCommand, ForkCommand, LocalResultCommand, WorkflowRef
 from protocol3.contract.strict_json import JsonValue
-from protocol3.coordinator.operations import delivery, discovery, tasks
+from protocol3.coordinator.operations import activations, delivery, discovery, tasks, workflows
 from protocol3.coordinator.services import Services
 
 
@@ -68,3 +69,27 @@ class Operations:
 
     async def confirm_quiescence(self, owner: LeaseOwner) -> JsonValue | bytes:
         return await delivery.confirm_quiescence(self._services, owner)
+
+    async def submit_workflow(self, command: SubmitCommand) -> JsonValue | bytes:
+        return await workflows.submit_workflow(self._services, command)
+
+    async def workflow_status(self, query: WorkflowRef) -> JsonValue | bytes:
+        return await workflows.workflow_status(self._services, query)
+
+    async def workflow_result(self, query: WorkflowRef) -> JsonValue | bytes:
+        return await workflows.workflow_result(self._services, query)
+
+    async def cancel_workflow(self, command: WorkflowRef) -> JsonValue | bytes:
+        return await workflows.cancel_workflow(self._services, command)
+
+    async def send_event(self, command: EventCommand) -> JsonValue | bytes:
+        return await workflows.send_event(self._services, command)
+
+    async def activation_context(self, owner: LeaseOwner) -> JsonValue | bytes:
+        return await activations.activation_context(self._services, owner)
+
+    async def commit_local_result(self, command: LocalResultCommand) -> JsonValue | bytes:
+        return await activations.commit_local_result(self._services, command)
+
+    async def accept_fork(self, command: ForkCommand) -> JsonValue | bytes:
+        return await activations.accept_fork(self._services, command)

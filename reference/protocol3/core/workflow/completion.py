@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from protocol3.core.obligations import settle
 from protocol3.core.records import Checkpoint, Obligation, Wait, Workflow, WorkflowBody
-from protocol3.core.verdict import Clock, Draft, Fresh, ObligationWake, Replay, Verdict
-from protocol3.core.workflow.ending import begin_failing, service_error
+from protocol3.core.verdict import Clock, Draft, Fresh, Replay, Verdict
+from protocol3.core.workflow.ending import begin_failing, discard, service_error
 from protocol3.core.workflow.inputs import OwnedChild, deliver
 from protocol3.core.workflow.resume import resume_with_children, resume_with_wake
 from protocol3.core.workflow.states import OPEN, Problem, changed
@@ -19,13 +19,13 @@ from protocol3.core.workflow.waits import Buffered, over
 class ChildState:
     """`awaited` are the members of the workflow's present suspend, if it is in one.
 
-    `results` are loaded once all of them have ended (RCV-006). `drain` is the drain obligation of the workflow.
+    `body` and `results` are loaded once all of them have ended (RCV-006). `drain` is the workflow's drain obligation.
     """
 
     obligation: Obligation | None
     drain: Obligation | None
     workflow: Workflow
-    body: WorkflowBody
+    body: WorkflowBody | None
     checkpoint: Checkpoint | None
     awaited: tuple[OwnedChild, ...]
     results: Mapping[str, bytes | None]
@@ -41,16 +41,16 @@ def decide_child_ended(state: ChildState, held: Obligation, fresh: Fresh) -> Ver
     if state.obligation is None or state.obligation.version != held.version:
         return Replay(reply=None)
     draft, workflow, clock = Draft(), state.workflow, state.clock
-    settle(draft, held)
     if workflow.state not in OPEN:
-        if state.drain is not None:
-            draft.wake(ObligationWake(obligation=state.drain))
-        return draft.accepted(None, clock)
+        return discard(held, state.drain, clock)
+    settle(draft, held)
     draft.guard(changed(workflow))
     suspended = workflow.state == "waiting" and workflow.wait_key is None
-    if not suspended or state.checkpoint is None or any(member.terminal_at is None for member in state.awaited):
+    if not suspended or any(member.terminal_at is None for member in state.awaited):
         draft.write(workflow)
         return draft.accepted(None, clock)
+    assert state.checkpoint is not None
+    assert state.body is not None
     delivery = deliver(state.awaited, state.results)
     if isinstance(delivery, Problem):
         error = service_error("decision_application_failed", delivery.message)

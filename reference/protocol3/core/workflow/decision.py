@@ -12,7 +12,7 @@ from protocol3.contract.models.submission import SubmitInput
 from protocol3.contract.strict_json import encode
 from protocol3.core import records as r
 from protocol3.core.obligations import settle
-from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, ObligationWake, Replay, Verdict
+from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Replay, Verdict
 from protocol3.core.workflow.activation import submitted
 from protocol3.core.workflow.children import (
     NewChild,
@@ -21,7 +21,7 @@ from protocol3.core.workflow.children import (
     too_deep,
     too_many_live,
 )
-from protocol3.core.workflow.ending import begin_failing, end, service_error
+from protocol3.core.workflow.ending import begin_failing, discard, end, service_error
 from protocol3.core.workflow.inputs import OwnedChild, deliver
 from protocol3.core.workflow.judgement import Judged
 from protocol3.core.workflow.resume import resume_with_children, resume_with_wake
@@ -62,7 +62,7 @@ def decide_application(
         return Replay(reply=None)
     clock, workflow = state.clock.at_least(state.owned_end), state.workflow
     if workflow.state != "running" or workflow.activation_id != held.subject:
-        return _discarded(state, held, clock)
+        return discard(held, state.drain, clock)
     applied = judged if isinstance(judged, ApplicationError) else _apply(state, judged, clock, fresh)
     draft = Draft()
     draft.guard(changed(workflow))
@@ -77,15 +77,6 @@ def decide_application(
             begin_failing(draft, workflow, error, clock=clock, fresh=fresh)
         case _:
             assert_never(applied)
-    return draft.accepted(None, clock)
-
-
-def _discarded(state: DecisionState, held: r.Obligation, clock: Clock) -> Verdict:
-    """Step 1: the workflow ended or drains; a drain may have waited for exactly this activation."""
-    draft = Draft()
-    settle(draft, held)
-    if state.drain is not None:
-        draft.wake(ObligationWake(obligation=state.drain))
     return draft.accepted(None, clock)
 
 

@@ -8,9 +8,9 @@ from protocol3.contract.limits import FREE_TEXT_BYTES
 from protocol3.contract.models.common import ApplicationError
 from protocol3.contract.strict_json import encode
 from protocol3.contract.vocabulary import WorkflowErrorKind, WorkflowState
-from protocol3.core.obligations import owe
-from protocol3.core.records import Outcome, Workflow
-from protocol3.core.verdict import Clock, Draft, Fresh
+from protocol3.core.obligations import owe, settle
+from protocol3.core.records import Obligation, Outcome, Workflow
+from protocol3.core.verdict import Accepted, Clock, Draft, Fresh, ObligationWake
 
 
 def service_error(kind: WorkflowErrorKind, message: str) -> ApplicationError:
@@ -50,6 +50,17 @@ def end(draft: Draft, workflow: Workflow, state: WorkflowState, *, clock: Clock,
             fresh=fresh,
         )
     return workflow
+
+
+def discard(held: Obligation, drain: Obligation | None, clock: Clock) -> Accepted:
+    """What a closed workflow makes of an obligation (RCV-005): it goes, and the drain, if one still runs, looks at once
+    because it may have waited for exactly this.
+    """
+    draft = Draft()
+    settle(draft, held)
+    if drain is not None:
+        draft.wake(ObligationWake(obligation=drain))
+    return draft.accepted(None, clock)
 
 
 def _closed(draft: Draft, workflow: Workflow) -> Workflow:
