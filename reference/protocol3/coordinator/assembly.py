@@ -11,7 +11,7 @@ from typing import Final
 import asyncpg
 
 from protocol3.contract.models.common import Scope
-from protocol3.coordinator.background import due, obligations
+from protocol3.coordinator.background import due, obligations, workflow_handlers
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.expiry import handle_lease
 from protocol3.coordinator.background.passes import Passes
@@ -21,8 +21,7 @@ from protocol3.programs.stores import ProgramStore
 from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
 
-AGENDA: Final[Mapping[str, due.Handler]] = {"lease": handle_lease}
-OBLIGATIONS: Final[Mapping[str, obligations.Handler]] = {}
+AGENDA: Final[Mapping[str, due.Handler]] = {"lease": handle_lease, **workflow_handlers.AGENDA}
 
 #: Seconds until a loop that failed by itself is started again.
 RESTART_S: Final = 1.0
@@ -52,7 +51,9 @@ async def running(
         scopes=Scopes(pool),
         programs=programs,
         wakes=wakes,
-        obligations=obligations.Obligations(OBLIGATIONS, workflow_recovery),
+        obligations=obligations.Obligations(
+            workflow_handlers.OBLIGATIONS, workflow_recovery, on_transient_failure=workflow_handlers.give_up
+        ),
         agenda=due.AgendaLoop(AGENDA, recovery),
         dispatchers=Dispatchers(transitions),
         fixed_scope=fixed_scope,
