@@ -1,0 +1,161 @@
+"""The worker as a whole: from its settings to its last line (WRK-001…004, WRK-089…093)."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protocol3.contract.models.delivery import WorkerSession
+from protocol3.contract.strict_json import JsonValue
+from protocol3.programs.cache import PackageCache
+from protocol3.programs.stores import ProgramStore, open_store
+from protocol3.worker.admission import Admission
+from protocol3.worker.attempt import Workshop
+from protocol3.worker.consumer import Consumer
+from protocol3.worker.diagnostics import Diagnostics
+from protocol3.worker.pool import ProcessPool
+from protocol3.worker.preparation import Preparer
+from protocol3.worker.process import Launcher
+from protocol3.worker.sessions import keep_session, open_session
+from protocol3.worker.settings import WorkerSettings
+from protocol3.worker.settlement import Settler
+from protocol3.worker.transport import Coordinator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What a worker did. ``failure`` is the fatal reason, None after an ordinary end."""
+
+    session_id: str
+    finished: bool
+    settled_attempts: int
+    lost_attempts: int
+    failure: str | None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The line of WRK-093."""
+        return {
+            "delivery": {
+                "session_id": self.session_id,
+                "finished": self.finished,
+                "settled_attempts": self.settled_attempts,
+                "lost_attempts": self.lost_attempts,
+            }
+        }
+
+
+class Worker:
+    """One session and its consumers; :meth:`run` ends once everything is resolved."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        coordinator: Coordinator,
+        cache: PackageCache,
+        store: ProgramStore,
+        session: WorkerSession,
+        diagnostics: Diagnostics,
+    ) -> None:
+        pacing = settings.pacing
+        self._session = session
+        self._admission = Admission(diagnostics)
+        launcher = Launcher(
+            python=settings.interpreter(),
+            bootstrap=settings.bootstrap_file(),
+            frame_bytes=settings.frame_bytes,
+            startup_ms=pacing.startup_ms,
+            shutdown_ms=pacing.shutdown_ms,
+            diagnostics=diagnostics,
+        )
+        self._pool = ProcessPool(launcher, settings.concurrency, on_stuck=diagnostics.say)
+        self._workshop = Workshop(
+            settings=settings,
+            coordinator=coordinator,
+            admission=self._admission,
+            preparer=Preparer(cache, store, fetch_timeout_ms=pacing.fetch_timeout_ms, make_room=self._pool.retire_idle),
+            pool=self._pool,
+            settler=Settler(coordinator, retry_delay_ms=pacing.retry_delay_ms),
+        )
+
+    def stop(self, reason: str) -> None:
+        """End admission and user work; resolve what is owned (WRK-089)."""
+        self._admission.stop(reason)
+
+    async def run(self) -> Delivery:
+        """Until all slots are released and every process is certainly gone (WRK-091)."""
+        workshop = self._workshop
+        keeper = asyncio.create_task(
+            keep_session(workshop.coordinator, self._session, self._admission, workshop.settings.pacing)
+        )
+        try:
+            async with asyncio.TaskGroup() as consumers:
+                for number in range(workshop.settings.concurrency):
+                    consumers.create_task(Consumer(workshop, self._session, number).run())
+            await self._pool.close()
+        finally:
+            keeper.cancel()
+        return self.delivery(finished=True)
+
+    def abandon(self) -> Delivery:
+        """Forced end: kill the processes and leave the rest to the coordinator's recovery (WRK-092)."""
+        self._pool.kill_all()
+        return self.delivery(finished=False)
+
+    def delivery(self, *, finished: bool) -> Delivery:
+        return Delivery(
+            session_id=self._session.id,
+            finished=finished,
+            settled_attempts=self._admission.settled_attempts,
+            lost_attempts=self._admission.lost_attempts,
+            failure=self._admission.failure,
+        )
+
+
+async def run_worker(
+    settings: WorkerSettings, *, diagnostics: Diagnostics, on_end: Callable[[Delivery], None]
+) -> Delivery:
+    """Connect, work until a signal or a fatal answer, report the end.
+
+    Raises InvalidSetting, ProgramError (cache or store) or CannotOpen before any work is taken. ``on_end`` gets the
+    delivery also when the second signal forces the process to exit (WRK-092).
+    """
+    settings.interpreter()
+    settings.bootstrap_file()
+    store = open_store(settings.store)
+    cache = PackageCache(settings.cache)
+    coordinator = Coordinator(settings.server, request_timeout_ms=settings.pacing.request_timeout_ms)
+    try:
+        session = await open_session(coordinator, settings)
+        worker = Worker(
+            settings, coordinator=coordinator, cache=cache, store=store, session=session, diagnostics=diagnostics
+        )
+        diagnostics.say(f"session {session.id} is open; queue {settings.queue!r}, {settings.concurrency} consumers")
+        _handle_signals(worker, diagnostics, on_end)
+        delivery = await worker.run()
+        on_end(delivery)
+        return delivery
+    finally:
+        await coordinator.close()
+        await store.aclose()
+        cache.close()
+
+
+def _handle_signals(worker: Worker, diagnostics: Diagnostics, on_end: Callable[[Delivery], None]) -> None:
+    signals = 0
+
+    def received() -> None:
+        nonlocal signals
+        signals += 1
+        if signals == 1:
+            worker.stop("a signal asked for it; a second one exits at once")
+            return
+        on_end(worker.abandon())
+        diagnostics.say("exits with unresolved work")
+        diagnostics.close()
+        os._exit(1)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, received)

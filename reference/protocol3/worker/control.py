@@ -1,0 +1,116 @@
+"""The authority over one attempt while it lives: permission to start user work, and its end (WRK-018, WRK-023…031).
+
+Nothing here polls. The deadline is a timer of the event loop, everything else an event, and completed work is checked
+once more before it counts: that is how the 10 ms of WRK-030 hold without a busy loop.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from protocol3.contract.models.delivery import Authority
+from protocol3.contract.vocabulary import RenewalIntent
+from protocol3.worker.authority import LocalAuthority, Stop, intent, renewed
+from protocol3.worker.clock import now_ms
+from protocol3.worker.interruption import Interrupted, Interruptible
+
+
+class Stopped(Exception):
+    """User work was stopped for good; ``stop`` says why."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.reason)
+        self.stop = stop
+
+
+class AttemptControl:
+    """One attempt's authority. Belongs to one event loop; call :meth:`close` at the end."""
+
+    def __init__(self, local: LocalAuthority) -> None:
+        self._local = local
+        self._taken = False
+        self._work: Interruptible | None = None
+        self._changed = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._update(local)
+
+    @property
+    def stop_reason(self) -> Stop | None:
+        """Why user work is over, looked at now."""
+        self._update(self._local.at(now_ms()))
+        return self._local.stop
+
+    @property
+    def intent(self) -> RenewalIntent:
+        """What the next renewal asks for (WRK-024)."""
+        return intent(self._local, self._taken)
+
+    @property
+    def permission_taken(self) -> bool:
+        return self._taken
+
+    def renewed(self, authority: Authority, started_ms: float) -> None:
+        """Take the reply to a renewal whose request was started at ``started_ms``."""
+        self._update(renewed(self._local, authority, started_ms, now_ms()))
+
+    def stop(self, stop: Stop) -> None:
+        """End user work for good; clean-up, renewals and settlement go on (WRK-029)."""
+        self._update(self._local.stopped(stop))
+
+    def stop_unless_permitted(self, stop: Stop) -> None:
+        """The first dispatch renewal was not confirmed in time (WRK-015)."""
+        if not self._taken and not self._local.permitted:
+            self.stop(stop)
+
+    async def take_permission(self) -> None:
+        """Wait for permission and take it, once per attempt (WRK-023). Raises :class:`Stopped`."""
+        while True:
+            self._changed.clear()
+            self._raise_if_stopped()
+            if self._local.permitted:
+                if self._taken:
+                    raise RuntimeError("permission is taken once")
+                self._taken = True
+                return
+            await self._changed.wait()
+
+    @contextmanager
+    def user_work(self) -> Iterator[None]:
+        """User work in the current task: a stop interrupts what it awaits and raises :class:`Stopped`.
+
+        So does a stop that is only seen when the work is complete (WRK-030, WRK-039).
+        """
+        self._raise_if_stopped()
+        try:
+            with Interruptible() as self._work:
+                yield
+        except Interrupted:
+            self._raise_if_stopped()
+            raise
+        self._raise_if_stopped()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _raise_if_stopped(self) -> None:
+        if (stop := self.stop_reason) is not None:
+            raise Stopped(stop)
+
+    def _update(self, local: LocalAuthority) -> None:
+        before, self._local = self._local, local
+        if local is not before:
+            self._changed.set()
+        if local.stop is not None:
+            self.close()
+            if before.stop is None and self._work is not None:
+                self._work.interrupt()
+        elif self._timer is None or local.work_deadline_ms != before.work_deadline_ms:
+            self.close()
+            delay = max(local.work_deadline_ms - now_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._update(self._local.at(now_ms()))

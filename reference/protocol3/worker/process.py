@@ -1,0 +1,210 @@
+"""One program process: start, frames, idle watch, shutdown, certain end (host side of RUN; WRK-037…042)."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from protocol3.programs.cache import Pin
+from protocol3.worker.diagnostics import Diagnostics
+from protocol3.worker.failures import ExecutionFailed
+from protocol3.worker.frames import Frame, check_ready, decode_frame, is_closing, shutdown_frame, violation
+from protocol3.worker.groups import group_is_gone, wait_for_exit
+from protocol3.worker.logs import ProgramLog, is_log
+from protocol3.worker.pipes import FrameWriter, LineReader
+
+SESSION_PREFIX: Final = "ledgence-session-"
+_LOGS_IN_A_ROW: Final = 16
+_STDERR_WAIT_S: Final = 0.2
+_STDERR_CHUNK: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """How program processes are started; paths are canonical and absolute."""
+
+    python: str
+    bootstrap: Path
+    frame_bytes: int
+    startup_ms: int
+    shutdown_ms: int
+    diagnostics: Diagnostics
+
+    def command(self, pin: Pin) -> list[str]:
+        """RUN-001…003."""
+        manifest = pin.manifest
+        command = [self.python, "-I", "-S", "-B", str(self.bootstrap)]
+        command += ["--package-root", str(pin.content), "--handler", manifest.handler]
+        command += ["--python-version", manifest.python]
+        command += ["--max-input-bytes", str(self.frame_bytes), "--max-output-bytes", str(self.frame_bytes)]
+        if manifest.protocol > 1:
+            command += ["--protocol-version", str(manifest.protocol)]
+        return command
+
+
+class ProgramProcess:
+    """A process, its pipes and its private working directory. It owns ``pin`` until :meth:`clean_up` is done."""
+
+    def __init__(self, launcher: Launcher, pin: Pin) -> None:
+        """Spawns. Raises ``runtime`` when the interpreter cannot be started; the caller then still owns ``pin``."""
+        self.pin = pin
+        self.invocations = 0
+        self.trouble: ExecutionFailed | None = None
+        self._launcher = launcher
+        self._killed = False
+        try:
+            self._directory: str | None = tempfile.mkdtemp(prefix=SESSION_PREFIX)
+        except OSError as error:
+            raise ExecutionFailed("io", f"there is no working directory for a program: {error.strerror}") from None
+        try:
+            self._process = subprocess.Popen(
+                launcher.command(pin),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._directory,
+                bufsize=0,
+                process_group=0,
+            )
+        except OSError as error:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise ExecutionFailed("runtime", f"the interpreter cannot be started: {error.strerror}") from None
+        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        if stdin is None or stdout is None or stderr is None:
+            raise RuntimeError("the pipes were asked for")
+        self._pipes = (stdin, stdout, stderr)
+        self._writer = FrameWriter(stdin.fileno())
+        self._reader = LineReader(stdout.fileno(), launcher.frame_bytes)
+        self._log = ProgramLog(launcher.diagnostics, pin.manifest.protocol)
+        self._stderr_ended = asyncio.Event()
+        os.set_blocking(stderr.fileno(), False)
+        asyncio.get_running_loop().add_reader(stderr.fileno(), self._drain_stderr, stderr.fileno())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def protocol(self) -> int:
+        return self.pin.manifest.protocol
+
+    async def ready(self) -> None:
+        """Wait for the ready frame. Raises ``timed_out``, ``runtime`` or ``protocol`` (RUN-031…033)."""
+        try:
+            async with asyncio.timeout(self._launcher.startup_ms / 1000):
+                frame, _ = await self.frame()
+        except TimeoutError:
+            raise ExecutionFailed(
+                "timed_out", f"the program was not ready within {self._launcher.startup_ms} ms"
+            ) from None
+        check_ready(frame, protocol=self.protocol, pid=self.pid, python=self.pin.manifest.python)
+
+    def begin_invocation(self) -> None:
+        """The process leaves the pool: its log allowance is whole again."""
+        self.invocations += 1
+        self._log.refill()
+
+    async def send(self, frame: bytes) -> None:
+        """Raises ``runtime`` when the program has gone."""
+        if not await self._writer.write(frame):
+            raise ExecutionFailed("runtime", "the program closed its input; its result is not available")
+
+    async def frame(self) -> tuple[Frame, bytes]:
+        """The next frame that is no log frame, and its line. Raises ``runtime`` or ``protocol`` (RUN-028, RUN-029)."""
+        logs = 0
+        while True:
+            line = await self._reader.line()
+            if line is None:
+                raise ExecutionFailed("runtime", "the program ended; its result is not available")
+            frame = decode_frame(line)
+            if not is_log(frame, self.protocol):
+                return frame, line
+            self._log.frame(line, frame)
+            logs += 1
+            if logs % _LOGS_IN_A_ROW == 0:
+                await asyncio.sleep(0)  # a stop must get through a flood of log frames (RUN-105)
+
+    def watch_idle(self, broken: Callable[[], None]) -> None:
+        """Call ``broken`` once when the idle process ends or sends anything but log frames (WRK-037)."""
+        self._reader.watch(lambda: self._look_while_idle(broken))
+        self._look_while_idle(broken)  # log frames may have come with the result
+
+    def end_idle(self) -> None:
+        self._reader.unwatch()
+
+    def _look_while_idle(self, broken: Callable[[], None]) -> None:
+        try:
+            for line in self._reader.lines_now():
+                frame = decode_frame(line)
+                if not is_log(frame, self.protocol):
+                    raise violation("a frame arrived while the process was idle")
+                self._log.frame(line, frame)
+        except ExecutionFailed:
+            self._reader.unwatch()
+            broken()
+
+    async def shut_down(self) -> None:
+        """Ask an idle process to close and wait for it, but not for long (WRK-042, RUN-113)."""
+        with contextlib.suppress(ExecutionFailed, TimeoutError):
+            async with asyncio.timeout(self._launcher.shutdown_ms / 1000):
+                await self.send(shutdown_frame(self.protocol))
+                frame, _ = await self.frame()
+                if not is_closing(frame, self.protocol):
+                    raise violation("the answer to shutdown is not closing")
+
+    def kill(self) -> None:
+        """KILL the group, exactly once and before the process is reaped (WRK-038, WRK-040)."""
+        if not self._killed:
+            self._killed = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def clean_up(self) -> None:
+        """Everything after the kill, in order; can be repeated. Raises ``io`` or ``timed_out`` while something stays.
+
+        Once it returns the group is gone, the child reaped, the directory removed and the pin released (WRK-041).
+        """
+        self.kill()
+        await wait_for_exit(self._process)
+        await self._close_pipes()
+        if not group_is_gone(self._process.pid):
+            raise ExecutionFailed("timed_out", "processes of the program's group are still alive")
+        if self._directory is not None:
+            try:
+                await asyncio.to_thread(shutil.rmtree, self._directory)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise ExecutionFailed("io", f"the working directory stays: {error.strerror}") from None
+            self._directory = None
+        self.pin.release()
+
+    def _drain_stderr(self, descriptor: int) -> None:
+        try:
+            chunk = os.read(descriptor, _STDERR_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._log.stderr(chunk)
+        else:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            self._stderr_ended.set()
+
+    async def _close_pipes(self) -> None:
+        if self._pipes[2].closed:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STDERR_WAIT_S):
+                await self._stderr_ended.wait()
+        for pipe in self._pipes:
+            asyncio.get_running_loop().remove_reader(pipe.fileno())
+            pipe.close()

@@ -1,0 +1,113 @@
+"""One exchange with the coordinator, judged as CLI-010…018 say: a value, a definite refusal, or "outcome unknown"."""
+
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from protocol3 import __version__
+from protocol3.contract import limits
+from protocol3.contract.media_type import is_json
+from protocol3.contract.refusal import Refusal
+from protocol3.contract.strict_json import InvalidJson, JsonValue, decode
+
+_OK: Final = 200
+_HEADERS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": f"protocol3-worker/{__version__}",
+}
+
+
+class Uncertain(Exception):
+    """The outcome of the exchange is unknown: repeat the identical command (DLV-207, DLV-208)."""
+
+
+class Refused(Exception):
+    """A definite answer of the service. ``busy`` is definite too, but asks to be repeated."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.code: str = refusal.code
+
+
+class Coordinator:
+    """Exchanges with one coordinator over kept connections; no redirects, no proxies, no cookies (CLI-004)."""
+
+    def __init__(self, server: str, *, request_timeout_ms: int) -> None:
+        self._base = server.rstrip("/")
+        self._urls: dict[str, URL] = {}
+        self._timeout = aiohttp.ClientTimeout(total=request_timeout_ms / 1000)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=_HEADERS,
+            timeout=self._timeout,
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+    async def post(self, path: str, body: bytes, *, reply_bytes: int = limits.REPLY_BYTES) -> JsonValue:
+        """The reply to one POST, sent once. Raises :class:`Uncertain` or :class:`Refused`."""
+        url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path, encoded=True))
+        try:
+            async with self._session.post(url, data=body, allow_redirects=False) as reply:
+                limit = reply_bytes if reply.status == _OK else limits.ERROR_REPLY_BYTES
+                _check_head(reply, limit)
+                content = await _body(reply, limit)
+        except TimeoutError:
+            raise Uncertain("no reply in time") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Uncertain(f"{type(error).__name__}: {error}") from None
+        try:
+            value = decode(content, max_depth=limits.REPLY_DEPTH)
+        except InvalidJson as error:
+            raise Uncertain(f"the reply is {error}") from None
+        if reply.status != _OK:
+            raise _refusal(reply.status, value)
+        return value
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _check_head(reply: aiohttp.ClientResponse, limit: int) -> None:
+    types = reply.headers.getall("Content-Type", [])
+    if len(types) != 1 or not is_json(types[0]):
+        raise Uncertain(f"the reply (status {reply.status}) is not JSON; is the server URL right?")
+    encodings = reply.headers.getall("Content-Encoding", [])
+    if len(encodings) > 1 or any(encoding.lower() != "identity" for encoding in encodings):
+        raise Uncertain("the reply is encoded")
+    if reply.content_length is not None and reply.content_length > limit:
+        raise Uncertain("the reply is too large")
+
+
+async def _body(reply: aiohttp.ClientResponse, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in reply.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise Uncertain("the reply is too large")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _refusal(status: int, value: JsonValue) -> Uncertain | Refused:
+    """The error object as a refusal; anything the error table does not pair is no answer (CLI-016…018)."""
+    try:
+        match value:
+            case {"code": str(code), "message": str(message), **rest} if not rest:
+                refusal = Refusal(code, message, status=status)
+            case {"code": str(code), **rest} if not rest:
+                refusal = Refusal(code, status=status)
+            case _:
+                return Uncertain(f"the reply (status {status}) is no error object")
+    except ValueError:
+        return Uncertain(f"the reply pairs status {status} with an unknown error")
+    if code in ("route_not_found", "method_not_allowed"):
+        return Uncertain(f"{code}: the server does not know the route; is the server URL right?")
+    if code == "unavailable":
+        return Uncertain(str(refusal))
+    return Refused(refusal)
