@@ -37,6 +37,12 @@ def host_and_port(context: click.Context, parameter: click.Parameter, value: str
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def existing_store(context: click.Context, parameter: click.Parameter, value: str) -> Path:
+    if not Path(value).is_dir():
+        raise click.BadParameter(f"{value!r} is no folder: `protocol3 program publish --store {value}` makes it")
+    return Path(value)
+
+
 def database_options(command: Command) -> Command:
     """Which database: one that runs somewhere, or an embedded one."""
     for option in (
@@ -85,7 +91,8 @@ def migrate(database_url: str | None, data_dir: Path | None, ephemeral: bool) ->
     "--store",
     envvar="PROTOCOL3_STORE",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    callback=existing_store,
     help="Folder of published programs.",
 )
 @click.option("--tenant", help="With --namespace: the only scope that is served.")

@@ -22,7 +22,7 @@ from protocol3.store.database import DatabaseError, is_current
 
 Coordinator = Callable[[ServeOptions], Any]
 COMMANDS = "protocol3.cli.orchestrator"
-EXTERNAL = ["--database-url", "postgresql://elsewhere/db", "--store", "/programs"]
+EXTERNAL = ["--database-url", "postgresql://elsewhere/db", "--store", "/"]
 
 
 class Served:
@@ -81,7 +81,7 @@ def test_options_reach_the_coordinator_and_a_signal_ends_it(served):
         listen_host="::1",
         listen_port=0,
         database_url="postgresql://elsewhere/db",
-        store=Path("/programs"),
+        store=Path("/"),
         fixed_scope=Scope(tenant_id="a", namespace="b"),
         test_controls=True,
     )
@@ -119,6 +119,7 @@ def test_a_second_signal_ends_the_drain(served):
         (["--tenant", "a"], "belong together"),
         (["--namespace", "a"], "belong together"),
         (["--tenant", "", "--namespace", "b"], "scope.tenant_id"),
+        (["--store", "/absent"], "program publish --store /absent"),
         (["--listen", "8080"], "127.0.0.1:8080"),
         (["--listen", "h:70000"], "127.0.0.1:8080"),
         (["--ephemeral"], "--database-url excludes"),
@@ -133,7 +134,7 @@ def test_bad_usage_starts_nothing(served, words, complaint):
 
 
 def test_ephemeral_and_a_data_folder_exclude_each_other(served, folder):
-    refused = served(until_cancelled, "--store", "s", "--ephemeral", "--data-dir", str(folder / "d"))
+    refused = served(until_cancelled, "--store", "/", "--ephemeral", "--data-dir", str(folder / "d"))
     assert refused.exit_code == 2
     assert list(folder.iterdir()) == []
 
@@ -176,7 +177,7 @@ def test_the_embedded_database_is_migrated_watched_and_removed(served):
         os.kill(int((socket.parent / "data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
         await asyncio.Event().wait()
 
-    failed = served(loses_it, "--ephemeral", "--store", "s")
+    failed = served(loses_it, "--ephemeral", "--store", "/")
     assert failed.exit_code == 1
     assert "ended unexpectedly" in json.loads(failed.stderr.splitlines()[-1])["message"]
     assert seen["current"] is True

@@ -29,6 +29,8 @@ def serving(folder: Path) -> Iterator[Any]:
     """Start `orchestrator serve` on a free port; returns the process and its URL. Stopped at the end at the latest."""
     running: list[subprocess.Popen[str]] = []
 
+    (folder / "store").mkdir()
+
     def start(*words: str) -> tuple[subprocess.Popen[str], str]:
         command = [*PROTOCOL3, "orchestrator", "serve", "--listen", "127.0.0.1:0", "--store", f"{folder}/store", *words]
         log = (folder / "serve.log").open("a")
