@@ -62,7 +62,9 @@ class Flow:
         return SubmitCommand.from_json({"idempotency_key": key, "input": fields, "origin_trace": trace})
 
     async def submit(self, key: str = "key", **input: Any) -> Any:
-        return await self.call("submit_workflow", self.submission(key, **input))
+        """The snapshot of a workflow whose activations are retried at once."""
+        retry = {"retry_policy": {"max_attempts": 3, "retry_delay_ms": 0}}
+        return await self.call("submit_workflow", self.submission(key, **(retry | input)))
 
     async def submit_task(self, key: str = "key", **input: Any) -> Any:
         return await self.call("submit_task", self.submission(key, **input))
@@ -264,6 +266,12 @@ class Run:
 def command(key: str, **changes: Any) -> dict[str, Any]:
     """A staged child."""
     return {"key": key, "program": {"id": "rates", "version": "1"}, "queue": "rates", "data": {"day": 2}} | changes
+
+
+@pytest.fixture(name="eventually")
+def _eventually() -> Any:
+    """`await eventually(look, enough)`: what a look found, once that is enough."""
+    return eventually
 
 
 @pytest.fixture
