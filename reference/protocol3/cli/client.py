@@ -20,12 +20,19 @@ HEADERS: Final = {
     "User-Agent": f"protocol3/{__version__}",
 }
 
+#: Most codes carry no message (HTTP-064): what they mean to the caller of these commands.
+MEANING: Final = {
+    "not_found": "there is nothing of that name in this scope",
+    "conflict": "the key already stands for something different",
+    "obsolete_operation": "it came too late",
+    "busy": "too much is pending",
+}
 ADVICE: Final = {
     "invalid_input": "correct the input; nothing was accepted",
-    "not_found": "check --tenant, --namespace and the id: what lies in another scope is not found either",
-    "conflict": "this key already stands for a different input: repeat the original one, or use a new key",
-    "obsolete_operation": "it came too late: look at the current state with the status command",
-    "busy": "wait until pending work has been consumed, then repeat the same command",
+    "not_found": "check the ids, the program and the scope: what lies in another scope is not found either",
+    "conflict": "repeat the original command, or use a new key",
+    "obsolete_operation": "look at the current state with the status command",
+    "busy": "repeat the same command once some of it has been consumed",
     "unavailable": "repeat the same command later",
 }
 
@@ -103,7 +110,7 @@ def _judged(reply: http.client.HTTPResponse, content: bytes, failed: Failed) -> 
         refusal = _refusal(value, reply.status)
     except ValueError as failure:
         raise failed(f"the reply has status {reply.status}, and {failure}", "protocol", None) from failure
-    message = refusal.message or refusal.code
+    message = refusal.message or MEANING.get(refusal.code, refusal.code)
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise failed(message, refusal.code, reply.status)
     advice = ADVICE.get(refusal.code)

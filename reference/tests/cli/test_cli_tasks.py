@@ -123,7 +123,7 @@ def test_cancel_prints_the_state(shell, coordinator):
     ("status", "error", "exit_code", "advice"),
     [
         (400, {"code": "invalid_input", "message": "body.input: bad"}, 2, "correct the input"),
-        (404, {"code": "not_found"}, 2, "--namespace"),
+        (404, {"code": "not_found"}, 2, "check the ids"),
         (409, {"code": "conflict"}, 2, "new key"),
         (503, {"code": "unavailable", "message": "shutting down"}, 1, "whether it was accepted is unknown"),
         (404, {"code": "route_not_found"}, 1, "unknown"),
@@ -229,7 +229,7 @@ def test_the_end_of_a_wait_is_only_the_end_of_the_observation(coordinator, capsy
 
 def test_a_definitive_refusal_ends_a_wait(coordinator):
     coordinator.reply({"code": "not_found"}, status=404)
-    with pytest.raises(CliFailure, match="not_found"):
+    with pytest.raises(CliFailure, match="nothing of that name"):
         watch(coordinator, 30)
     assert len(coordinator.requests) == 1
 
