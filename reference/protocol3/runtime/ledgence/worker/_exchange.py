@@ -7,7 +7,7 @@ import json
 from typing import Any, NoReturn
 
 from ._errors import WorkflowError
-from ._frames import FrameReader, FrameWriter, compact
+from ._frames import FrameReader, FrameWriter, ProtocolViolation, compact
 
 _REPLY_MEMBERS = {"v", "type", "event_id", "attempt_id", "id", "result"}
 
@@ -33,7 +33,10 @@ class Exchange:
         if len(frame) > self._limit:
             raise WorkflowError(f"{operation} does not fit a frame of {self._limit} bytes")
         self._writer.write(frame)
-        line = await self._reader.read_in(asyncio.get_running_loop())
+        try:
+            line = await self._reader.read_in(asyncio.get_running_loop())
+        except ProtocolViolation as violation:
+            raise WorkflowError(f"reply: {violation}") from None
         if line is None:
             raise WorkflowError("the host closed the pipe instead of a reply")
         return self._result(line)
