@@ -4,11 +4,14 @@ The tests judge whatever bootstrap file PROTOCOL3_RUNTIME_BOOTSTRAP names; witho
 """
 
 import compileall
+import fcntl
 import json
 import os
 import select
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -126,6 +129,21 @@ class Host:
     def silent(self, seconds: float = 0.05) -> bool:
         """Has the child written nothing by now, and nothing for a moment more?"""
         return not self._received and not select.select([self.process.stdout], [], [], seconds)[0]
+
+    def blocked(self, said: str) -> bool:
+        """Wait until the child has said something on stderr and can write no more frames: its pipe stays full."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while said not in self.stderr():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        size, since = -1, time.monotonic()
+        while time.monotonic() - since < 0.3:
+            now = struct.unpack("i", fcntl.ioctl(self.process.stdout, termios.FIONREAD, b"\0" * 4))[0]
+            if now != size:
+                size, since = now, time.monotonic()
+            time.sleep(0.01)
+        return size > 0
 
     def any_frame(self) -> Frame | None:
         line = self.line()

@@ -68,10 +68,11 @@ class _Bounds:
     def object_of(self, attributes: dict[Any, Any], containers: int) -> dict[str, Any]:
         copy: dict[str, Any] = {}
         for key, value in attributes.items():
-            if len(copy) == _ENTRIES or not self._values:
+            if len(copy) == _ENTRIES or not self._values or not self._characters:
                 break
             if isinstance(key, str):
-                copy[self._text(key[:_KEY_CHARACTERS])] = self._value_of(value, containers)
+                name = self._text(key[:_KEY_CHARACTERS])
+                copy[name] = self._value_of(value, containers)
         return copy
 
     def _value_of(self, value: object, containers: int) -> Any:
