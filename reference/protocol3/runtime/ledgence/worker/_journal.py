@@ -89,10 +89,10 @@ class Journal:
         return [step.outcome for step in self._steps.values() if not step.outcome.done()]
 
     def unobserved_failure(self) -> BaseException | None:
-        """The first failure that no observer has seen (HLP-114)."""
+        """The first failure that no observer has seen, once nothing is pending (HLP-114)."""
         for step in self._steps.values():
-            if step.outcome.done() and not step.observed and (error := step.outcome.exception()) is not None:
-                return error
+            if not step.observed and not step.outcome.cancelled() and step.outcome.exception() is not None:
+                return step.outcome.exception()
         return None
 
     def close(self) -> None:
@@ -126,10 +126,8 @@ class Journal:
             output = await _call(key, fn, arguments)
         except asyncio.CancelledError:
             meter.stop("cancelled")
-            if self._closing:
-                raise
-            self.cancelled = True
-            raise WorkflowError(f"local {key!r}: its function was cancelled") from None
+            self.cancelled = not self._closing
+            raise
         except BaseException:
             meter.stop("failed")
             raise

@@ -1,0 +1,116 @@
+"""The points of "Easily got wrong" (end of part 30) that a program process shows, one named test each.
+
+Points 9 and 10 (leases, settlements) are the worker's, point 12 (archives, cache) is the packages'.
+"""
+
+import signal
+
+TASK = "ctx.task('t', program='p', version='1', queue='q', data=None)\n"
+
+
+def test_01_a_decision_made_before_a_failed_acknowledgement_is_refused(lab, reply_to):
+    code = """
+        decision = ctx.complete(1)
+        try:
+            await ctx.local("k", add, x=1)
+        except Exception:
+            pass
+        return decision
+    """
+    assert lab.refused(code, reply=lambda request: reply_to(request, {"committed": 1}))
+
+
+def test_02_local_starts_by_itself_fork_and_gather_do_not(lab):
+    code = """
+        branch = ctx.branch("b", entrypoint="e", queue="q", data=None)
+        unawaited = [ctx.fork("f", branches=[branch]), ctx.gather(later(1))]
+        ctx.local("k", add, x=1)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        for coroutine in unawaited:
+            coroutine.close()
+        return ctx.complete(None)
+    """
+    lab.completed(code)
+    assert [request["payload"]["key"] for request in lab.host.requests] == ["k"]
+
+
+def test_03_exact_types_in_workflow_values_behaviour_classes_in_task_output(lab):
+    values = [
+        "OperationKind.MODEL",
+        "__import__('collections').OrderedDict(a=1)",
+        "__import__('collections').namedtuple('P', 'x')(1)",
+    ]
+    for value in values:
+        assert lab.completed(f"return ctx.complete(refused(ctx.complete, {value}))") is True
+    assert lab.output(f"return [{', '.join(values)}]") == ["model", {"a": 1}, [1]]
+    assert lab.completed("return ctx.complete(refused(ctx.continue_, continuation=OperationKind.MODEL, state=None))") is True
+
+
+def test_04_binding_identity_and_sorted_copies(lab):
+    code = """
+        ctx.local("k", identity, value=1)
+        found = [refused(ctx.local, "k", identity, value=value) for value in (1.0, True, -0.0)]
+        ctx.local("z", identity, value=0.0)
+        found.append(refused(ctx.local, "z", identity, value=-0.0))
+        copy = await ctx.local("c", identity, value={"b": (1,), "a": 2})
+        return ctx.complete([found, list(copy.items())])
+    """
+    assert lab.completed(code) == [[True] * 4, [["a", 2], ["b", [1]]]]
+
+
+def test_05_exceptions_are_workflow_errors_in_activations_and_business_errors_in_tasks(lab):
+    lab.refused("raise ValueError('x')")
+    lab.refused("return {1}")
+    assert lab.task("raise ValueError('x')")["error"]["kind"] == "business_error"
+    assert lab.task("return {1}")["error"]["kind"] == "invalid_output"
+
+
+def test_06_exits_and_escaping_cancellations_kill_caught_step_cancellations_fail(lab, activation):
+    for code, exit_code in (
+        ("raise SystemExit(5)", 5),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("raise asyncio.CancelledError", 1),
+        ("def step():\n    raise SystemExit(6)\nawait ctx.local('k', step)", 6),
+        ("def step():\n    raise asyncio.CancelledError\nreturn ctx.complete(await ctx.local('k', step))", 1),
+    ):
+        host = lab.host
+        host.send(host.invoke_frame({"code": code}, payload=activation()))
+        assert host.frame() is None
+        assert host.wait() == exit_code
+    caught = """
+        def step():
+            raise asyncio.CancelledError
+        try:
+            await ctx.local("k", step)
+        except asyncio.CancelledError:
+            return ctx.complete(None)
+    """
+    lab.refused(caught)
+
+
+def test_07_exceeding_the_journal_raises_after_the_call_before_any_request_and_is_not_fatal(lab):
+    code = """
+        def text():
+            calls.append("text")
+            return "x" * 131072
+        over = await refused_later(ctx.local("k", text))
+        return ctx.complete([over, calls, await ctx.local("next", add, x=1)])
+    """
+    assert lab.completed(code) == [True, ["text", ["add", 1, 0]], 1]
+    assert [request["payload"]["key"] for request in lab.host.requests] == ["next"]
+
+
+def test_08_late_staging_invalidates_fail_drops_complete_refuses(lab):
+    lab.refused(f"decision = ctx.continue_(continuation='c', state=None)\n{TASK}return decision")
+    assert "commands" not in lab.decision(f"{TASK}return ctx.fail('k', 'm')")
+    assert lab.decision(f"{TASK}return ctx.fail('k', str(refused(ctx.complete, 1)))")["error"]["message"] == "True"
+
+
+def test_11_null_extension_exact_true_and_reply_types(lab, acknowledge):
+    assert lab.output("return refused(workflow_context)", extension=None) is True
+    assert "observations" not in lab.task("return 1", observe=1)
+    assert "observations" in lab.task("return 1", observe=True)
+    for change in ({"id": 1.0}, {"id": True}, {"v": 3.0}, {"event_id": ["ev"]}, {"attempt_id": None}):
+        reply = lambda request, change=change: acknowledge(request) | change  # noqa: E731
+        lab.refused("return ctx.complete(await ctx.local('k', add, x=1))", reply=reply)
