@@ -13,15 +13,15 @@ from ._exact import canonical, float_allowance
 from ._invocation import Invocation
 from ._limits import (
     CALLABLE_BYTES,
-    ENVELOPE_DEPTH,
     EVENT_BYTES,
+    INPUTS,
     INPUTS_BYTES,
-    INPUTS_COUNT,
     INTEGER_MAX,
-    LOCAL_JOURNAL_BYTES,
-    LOCAL_JOURNAL_COUNT,
+    LOCAL_LEDGER_BYTES,
     LOCAL_RECORD_BYTES,
+    LOCAL_RECORDS,
     MAX_TIMESTAMP_MS,
+    RUNTIME_DEPTH,
     STATE_BYTES,
 )
 
@@ -80,7 +80,7 @@ class Activation:
         # The whole payload needs no bound of its own: its parts together stay below 640 KiB and 96 levels.
         if self.wake is not None:
             both = {"inputs": item["inputs"], "wake": item["wake"]}  # LIM-013
-            canonical(both, "payload.inputs and wake", limit=INPUTS_BYTES, depth=ENVELOPE_DEPTH, accepted=True)
+            canonical(both, "payload.inputs and wake", limit=INPUTS_BYTES, depth=RUNTIME_DEPTH, accepted=True)
 
     def _lineage(self, item: dict[str, Any]) -> tuple[str | None, str]:
         if not item.keys() & {"parent_workflow_id", "root_workflow_id"}:
@@ -104,11 +104,11 @@ class Activation:
             text(item["key"], "payload.wake.key")
         if kind == "event":
             integer(item["accepted_at"], "payload.wake.accepted_at", 0, MAX_TIMESTAMP_MS)
-            canonical(item["event"], "payload.wake.event", limit=EVENT_BYTES, depth=ENVELOPE_DEPTH, accepted=True)
+            canonical(item["event"], "payload.wake.event", limit=EVENT_BYTES, depth=RUNTIME_DEPTH, accepted=True)
             check_event(item["event"], "payload.wake.event")
         elif kind != "approval":
             integer(item["deadline"], "payload.wake.deadline", 0, MAX_TIMESTAMP_MS)
-        return canonical(item, "payload.wake", depth=ENVELOPE_DEPTH)
+        return canonical(item, "payload.wake", depth=RUNTIME_DEPTH)
 
     def _own_approval(self, approval: object) -> None:
         """RUN-070."""
@@ -137,8 +137,8 @@ def accept(invocation: Invocation) -> Activation:
 
 
 def _records(journal: object) -> dict[str, Record]:
-    if type(journal) is not list or len(journal) > LOCAL_JOURNAL_COUNT:
-        raise WorkflowError(f"payload.local_steps: not an array of at most {LOCAL_JOURNAL_COUNT} records")
+    if type(journal) is not list or len(journal) > LOCAL_RECORDS:
+        raise WorkflowError(f"payload.local_steps: not an array of at most {LOCAL_RECORDS} records")
     records: dict[str, Record] = {}
     for number, entry in enumerate(journal):
         what = f"payload.local_steps[{number}]"
@@ -149,15 +149,15 @@ def _records(journal: object) -> dict[str, Record]:
             raise WorkflowError(f"{what}.key: occurs twice")
         binding = name, canonical(item["input"], f"{what}.input")
         output = canonical(item["output"], f"{what}.output")
-        whole = canonical(item, what, limit=LOCAL_RECORD_BYTES, depth=ENVELOPE_DEPTH, accepted=True)
+        whole = canonical(item, what, limit=LOCAL_RECORD_BYTES, depth=RUNTIME_DEPTH, accepted=True)
         records[key] = Record(binding, output, len(whole) - float_allowance(item))
-    canonical(journal, "payload.local_steps", limit=LOCAL_JOURNAL_BYTES, depth=ENVELOPE_DEPTH, accepted=True)
+    canonical(journal, "payload.local_steps", limit=LOCAL_LEDGER_BYTES, depth=RUNTIME_DEPTH, accepted=True)
     return records
 
 
 def _inputs(inputs: object) -> bytes:
-    if type(inputs) is not dict or len(inputs) > INPUTS_COUNT:
-        raise WorkflowError(f"payload.inputs: not an object of at most {INPUTS_COUNT} members")
+    if type(inputs) is not dict or len(inputs) > INPUTS:
+        raise WorkflowError(f"payload.inputs: not an object of at most {INPUTS} members")
     for key, outcome in inputs.items():
         _outcomes.check(outcome, f"payload.inputs[{text(key, 'payload.inputs key')!r}]")
-    return canonical(inputs, "payload.inputs", limit=INPUTS_BYTES, depth=ENVELOPE_DEPTH, accepted=True)
+    return canonical(inputs, "payload.inputs", limit=INPUTS_BYTES, depth=RUNTIME_DEPTH, accepted=True)

@@ -11,13 +11,14 @@ from ._checks import fields, free_text, integer, members, one_of, text
 from ._errors import WorkflowError
 from ._exact import canonical, copy
 from ._limits import (
-    APPROVAL_ACTION_BYTES,
+    ACTION_BYTES,
     CALLABLE_BYTES,
-    ENVELOPE_DEPTH,
-    ERROR_MESSAGE_BYTES,
+    FREE_TEXT_BYTES,
     INTEGER_MAX,
     MAX_TIMESTAMP_MS,
-    WAIT_MAX_MS,
+    MAX_WAIT_DURATION_MS,
+    PROPOSED_ARGUMENTS_BYTES,
+    RUNTIME_DEPTH,
 )
 
 _ACTION = members("name version arguments")
@@ -155,14 +156,15 @@ def encode_action(action: object, what: str, *, accepted: bool = False) -> bytes
     item = fields(action, what, _ACTION)
     text(item["name"], f"{what}.name", CALLABLE_BYTES)
     text(item["version"], f"{what}.version")
-    encode_arguments(item["arguments"], f"{what}.arguments", accepted=accepted)
-    return canonical(item, what, limit=APPROVAL_ACTION_BYTES, depth=ENVELOPE_DEPTH, accepted=accepted)
+    check_arguments(item["arguments"], f"{what}.arguments", ACTION_BYTES, accepted=accepted)
+    return canonical(item, what, limit=ACTION_BYTES, depth=RUNTIME_DEPTH, accepted=accepted)
 
 
-def encode_arguments(arguments: object, what: str, *, accepted: bool = False) -> bytes:
+def check_arguments(arguments: object, what: str, limit: int, *, accepted: bool = False) -> None:
+    """Raise WorkflowError unless this is an object of at most `limit` bytes."""
     if type(arguments) is not dict:
         raise WorkflowError(f"{what}: not an object")
-    return canonical(arguments, what, limit=APPROVAL_ACTION_BYTES, accepted=accepted)
+    canonical(arguments, what, limit=limit, accepted=accepted)
 
 
 def check_approval(approval: object, what: str) -> dict[str, Any]:
@@ -175,9 +177,11 @@ def check_approval(approval: object, what: str) -> dict[str, Any]:
     integer(item["revision"], f"{what}.revision", 0, INTEGER_MAX)
     encode_action(item["action"], f"{what}.action", accepted=True)
     if item["proposed_arguments"] is not None:
-        encode_arguments(item["proposed_arguments"], f"{what}.proposed_arguments", accepted=True)
+        check_arguments(
+            item["proposed_arguments"], f"{what}.proposed_arguments", PROPOSED_ARGUMENTS_BYTES, accepted=True
+        )
     created = integer(item["created_at"], f"{what}.created_at", 0, MAX_TIMESTAMP_MS)
-    last = min(created + WAIT_MAX_MS, MAX_TIMESTAMP_MS)
+    last = min(created + MAX_WAIT_DURATION_MS, MAX_TIMESTAMP_MS)
     integer(item["deadline"], f"{what}.deadline", created, last)
     status = one_of(item["status"], f"{what}.status", frozenset(ApprovalStatus))
     _check_decision(item, status, what)
@@ -195,7 +199,7 @@ def _check_decision(item: dict[str, Any], status: str, what: str) -> None:
     one_of(decision["decision"], f"{what}.decision.decision", frozenset([_VERDICTS[status]]))
     text(decision["reviewer"], f"{what}.decision.reviewer")
     if decision["reason"] is not None:
-        free_text(decision["reason"], f"{what}.decision.reason", ERROR_MESSAGE_BYTES)
+        free_text(decision["reason"], f"{what}.decision.reason", FREE_TEXT_BYTES)
     integer(decision["decided_at"], f"{what}.decision.decided_at", item["created_at"], item["deadline"] - 1)
 
 

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from ._errors import WorkflowError
-from ._limits import ID_BYTES
+from ._limits import ID_BYTES, PROGRAM_NAME_BYTES
 
 _NONCHARACTERS = "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
 _FORBIDDEN = re.compile(f"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef{_NONCHARACTERS}]")
-_PATHNAME = re.compile(r"[a-z0-9._-]{1,128}")
+_PATHNAME = re.compile(rf"[a-z0-9._-]{{1,{PROGRAM_NAME_BYTES}}}")
 
 
 def is_plain_text(value: object) -> bool:
@@ -52,7 +52,7 @@ def integer(value: object, what: str, low: int, high: int) -> int:
 def pathname(value: object, what: str) -> str:
     """PATHNAME: a program id or version."""
     if type(value) is not str or _PATHNAME.fullmatch(value) is None or value in (".", ".."):
-        raise WorkflowError(f"{what}: not 1 to 128 of a-z 0-9 . _ -")
+        raise WorkflowError(f"{what}: not 1 to {PROGRAM_NAME_BYTES} of a-z 0-9 . _ -")
     return value
 
 

@@ -11,13 +11,15 @@ from ._checks import fields, integer, members, one_of, pathname, text
 from ._errors import WorkflowError
 from ._exact import canonical, copy
 from ._limits import (
-    ATTEMPT_TIMEOUT_MAX_MS,
-    ATTEMPT_TIMEOUT_MIN_MS,
-    COMMANDS_COUNT,
+    COMMANDS,
     DECISION_BYTES,
-    ENVELOPE_DEPTH,
-    RETRY_ATTEMPTS_MAX,
-    RETRY_DELAY_MAX_MS,
+    DEFAULT_MAX_ATTEMPTS,
+    DEFAULT_RETRY_DELAY_MS,
+    MAX_ATTEMPT_TIMEOUT_MS,
+    MAX_ATTEMPTS,
+    MAX_RETRY_DELAY_MS,
+    MIN_ATTEMPT_TIMEOUT_MS,
+    RUNTIME_DEPTH,
 )
 
 _COMMAND = members("key program queue data retry_policy attempt_timeout_ms")
@@ -27,7 +29,7 @@ _BRANCH = members("key entrypoint queue data retry_policy attempt_timeout_ms")
 
 
 def default_retry_policy() -> dict[str, int]:
-    return {"max_attempts": 3, "retry_delay_ms": 5000}
+    return {"max_attempts": DEFAULT_MAX_ATTEMPTS, "retry_delay_ms": DEFAULT_RETRY_DELAY_MS}
 
 
 def encode_command(command: object, what: str) -> bytes:
@@ -39,7 +41,7 @@ def encode_command(command: object, what: str) -> bytes:
     pathname(program["id"], f"{what}.program")
     pathname(program["version"], f"{what}.version")
     _check_submission(item, what)
-    return canonical(item, what, limit=DECISION_BYTES, depth=ENVELOPE_DEPTH)
+    return canonical(item, what, limit=DECISION_BYTES, depth=RUNTIME_DEPTH)
 
 
 def encode_branch(branch: object, what: str) -> bytes:
@@ -47,7 +49,7 @@ def encode_branch(branch: object, what: str) -> bytes:
     item = fields(branch, what, _BRANCH)
     text(item["entrypoint"], f"{what}.entrypoint")
     _check_submission(item, what)
-    return canonical(item, what, depth=ENVELOPE_DEPTH)
+    return canonical(item, what, depth=RUNTIME_DEPTH)
 
 
 def _check_submission(item: dict[str, Any], what: str) -> None:
@@ -55,10 +57,10 @@ def _check_submission(item: dict[str, Any], what: str) -> None:
     text(item["queue"], f"{what}.queue")
     canonical(item["data"], f"{what}.data")
     policy = fields(item["retry_policy"], f"{what}.retry_policy", _RETRY)
-    integer(policy["max_attempts"], f"{what}.retry_policy.max_attempts", 1, RETRY_ATTEMPTS_MAX)
-    integer(policy["retry_delay_ms"], f"{what}.retry_policy.retry_delay_ms", 0, RETRY_DELAY_MAX_MS)
+    integer(policy["max_attempts"], f"{what}.retry_policy.max_attempts", 1, MAX_ATTEMPTS)
+    integer(policy["retry_delay_ms"], f"{what}.retry_policy.retry_delay_ms", 0, MAX_RETRY_DELAY_MS)
     timeout = item["attempt_timeout_ms"]
-    integer(timeout, f"{what}.attempt_timeout_ms", ATTEMPT_TIMEOUT_MIN_MS, ATTEMPT_TIMEOUT_MAX_MS)
+    integer(timeout, f"{what}.attempt_timeout_ms", MIN_ATTEMPT_TIMEOUT_MS, MAX_ATTEMPT_TIMEOUT_MS)
 
 
 class Children:
@@ -80,8 +82,8 @@ class Children:
             if staged != encoded:
                 raise WorkflowError(f"{what}: the key is staged with another command")
             return
-        if len(self._commands) >= COMMANDS_COUNT:
-            raise WorkflowError(f"{what}: a decision has at most {COMMANDS_COUNT} commands")
+        if len(self._commands) >= COMMANDS:
+            raise WorkflowError(f"{what}: a decision has at most {COMMANDS} commands")
         if len(_array([*self._commands.values(), encoded])) > DECISION_BYTES:
             raise WorkflowError(f"{what}: the commands are longer than {DECISION_BYTES} bytes")
         self._commands[key] = encoded

@@ -21,7 +21,7 @@ from ._errors import WorkflowError
 from ._exact import canonical, copy
 from ._forks import Forks
 from ._journal import Journal, LocalResult, inside_step
-from ._limits import DATA_DEPTH, FORK_BRANCHES_COUNT, LOCAL_JOURNAL_COUNT
+from ._limits import BRANCHES, DATA_DEPTH, DEFAULT_ATTEMPT_TIMEOUT_MS, LOCAL_RECORDS
 from ._operations import OperationKind
 from ._references import BranchSpec, ForkRef, TaskRef, WorkflowRef
 from ._registry import Registry
@@ -121,8 +121,8 @@ class WorkflowContext:
     async def gather(self, *operations: Awaitable[Any]) -> list[Any]:
         """Wait for all; the results in order, or the first failure in order (HLP-064)."""
         self._operate("gather")
-        if len(operations) > LOCAL_JOURNAL_COUNT:
-            raise WorkflowError(f"gather: at most {LOCAL_JOURNAL_COUNT} operations")
+        if len(operations) > LOCAL_RECORDS:
+            raise WorkflowError(f"gather: at most {LOCAL_RECORDS} operations")
         outcomes = await asyncio.gather(*operations, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -158,7 +158,7 @@ class WorkflowContext:
         queue: str,
         data: Any,
         retry_policy: RetryPolicy | None = None,
-        attempt_timeout_ms: int = 300000,
+        attempt_timeout_ms: int = DEFAULT_ATTEMPT_TIMEOUT_MS,
     ) -> TaskRef:
         """Stage a child task for the next checkpoint; times in milliseconds, default policy 3 attempts, 5000 ms."""
         self._operate("task")
@@ -174,7 +174,7 @@ class WorkflowContext:
         queue: str,
         data: Any,
         retry_policy: RetryPolicy | None = None,
-        attempt_timeout_ms: int = 300000,
+        attempt_timeout_ms: int = DEFAULT_ATTEMPT_TIMEOUT_MS,
     ) -> WorkflowRef:
         """Stage a child workflow for the next checkpoint; arguments as for `task`."""
         self._operate("workflow")
@@ -197,7 +197,7 @@ class WorkflowContext:
         queue: str,
         data: Any,
         retry_policy: RetryPolicy | None = None,
-        attempt_timeout_ms: int = 300000,
+        attempt_timeout_ms: int = DEFAULT_ATTEMPT_TIMEOUT_MS,
     ) -> BranchSpec:
         """Describe a branch for `fork`; schedules nothing."""
         self._operate("branch")
@@ -215,8 +215,8 @@ class WorkflowContext:
         """Register the branches durably; they may run before this activation ends."""
         self._operate("fork")
         text(key, "fork: key")
-        if type(branches) not in (list, tuple) or not 1 <= len(branches) <= FORK_BRANCHES_COUNT:
-            raise WorkflowError(f"fork {key!r}: not a list of 1 to {FORK_BRANCHES_COUNT} branches")
+        if type(branches) not in (list, tuple) or not 1 <= len(branches) <= BRANCHES:
+            raise WorkflowError(f"fork {key!r}: not a list of 1 to {BRANCHES} branches")
         if not all(type(branch) is BranchSpec and branch._context is self for branch in branches):
             raise WorkflowError(f"fork {key!r}: takes branches of this activation")
         items = [copy(branch._encoded) for branch in branches]

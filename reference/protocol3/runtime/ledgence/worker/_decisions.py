@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._approval_objects import encode_action, encode_arguments
+from ._approval_objects import check_arguments, encode_action
 from ._checks import fields, integer, members, text
 from ._children import encode_command
 from ._errors import WorkflowError
 from ._exact import canonical
 from ._limits import (
-    COMMANDS_COUNT,
+    COMMANDS,
     DATA_DEPTH,
     DECISION_BYTES,
-    ENVELOPE_DEPTH,
     INTEGER_MAX,
+    MAX_WAIT_DURATION_MS,
+    PROPOSED_ARGUMENTS_BYTES,
+    RUNTIME_DEPTH,
     STATE_BYTES,
-    UNTIL_COUNT,
-    WAIT_MAX_MS,
+    UNTIL_KEYS,
 )
 from ._outcomes import check_error
 
@@ -57,22 +58,22 @@ def encode(decision: object) -> bytes:
             _check_until(item["until"])
         elif kind == "wait":
             _check_wait(item["wait"])
-    return canonical(item, f"decision {kind}", limit=DECISION_BYTES, depth=ENVELOPE_DEPTH)
+    return canonical(item, f"decision {kind}", limit=DECISION_BYTES, depth=RUNTIME_DEPTH)
 
 
 def _check_checkpoint(item: dict[str, Any]) -> None:
     text(item["continuation"], "continuation")
     canonical(item["state"], "state", limit=STATE_BYTES)
     commands = item["commands"]
-    if type(commands) is not list or len(commands) > COMMANDS_COUNT:
-        raise WorkflowError(f"commands: not a list of at most {COMMANDS_COUNT}")
+    if type(commands) is not list or len(commands) > COMMANDS:
+        raise WorkflowError(f"commands: not a list of at most {COMMANDS}")
     for number, command in enumerate(commands):
         encode_command(command, f"commands[{number}]")
 
 
 def _check_until(until: object) -> None:
-    if type(until) not in (list, tuple) or len(until) > UNTIL_COUNT:  # type: ignore[arg-type]
-        raise WorkflowError(f"until: not a list of at most {UNTIL_COUNT}")
+    if type(until) not in (list, tuple) or len(until) > UNTIL_KEYS:  # type: ignore[arg-type]
+        raise WorkflowError(f"until: not a list of at most {UNTIL_KEYS}")
     keys = [text(key, "until") for key in until]  # type: ignore[attr-defined]
     if len(set(keys)) != len(keys):
         raise WorkflowError("until: a key occurs twice")
@@ -86,13 +87,13 @@ def _check_wait(wait: object) -> None:
     item = fields(wait, "wait", _WAITS[kind], optional)
     text(item["key"], "wait.key")
     if kind == "timer":
-        integer(item["delay_ms"], "delay_ms", 0, WAIT_MAX_MS)
+        integer(item["delay_ms"], "delay_ms", 0, MAX_WAIT_DURATION_MS)
     elif kind == "approval" or item["timeout_ms"] is not None:
-        integer(item["timeout_ms"], "timeout_ms", 0, WAIT_MAX_MS)
+        integer(item["timeout_ms"], "timeout_ms", 0, MAX_WAIT_DURATION_MS)
     if kind == "approval":
         encode_action(item["action"], "action")
         if "proposed_arguments" in item:
-            encode_arguments(item["proposed_arguments"], "proposed_arguments")
+            check_arguments(item["proposed_arguments"], "proposed_arguments", PROPOSED_ARGUMENTS_BYTES)
 
 
 class ReturnCheck:
@@ -116,7 +117,7 @@ class ReturnCheck:
             raise WorkflowError("decision complete: children are staged")
         if (
             "commands" in decision
-            and canonical(decision["commands"], "commands", depth=ENVELOPE_DEPTH) != self._commands
+            and canonical(decision["commands"], "commands", depth=RUNTIME_DEPTH) != self._commands
         ):
             raise WorkflowError("decision: its commands are not those staged by now")
         if "continuation" in decision and not self._knows_target(decision["continuation"]):

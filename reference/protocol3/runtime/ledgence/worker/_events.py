@@ -8,7 +8,7 @@ from typing import Any
 from ._checks import is_plain_text, text
 from ._errors import WorkflowError
 from ._exact import canonical
-from ._limits import EVENT_SOURCE_BYTES
+from ._limits import ATTRIBUTE_INTEGER_MAX, ATTRIBUTE_INTEGER_MIN, EVENT_SOURCE_BYTES
 from ._times import is_time
 from ._trace import is_traceparent, is_tracestate
 from ._uris import is_absolute_uri, is_uri_reference
@@ -47,7 +47,9 @@ def _check_optional(event: dict[str, Any], what: str) -> None:
 
 
 def _is_attribute_value(value: object) -> bool:
-    return is_plain_text(value) or type(value) is bool or (type(value) is int and -(2**31) <= value < 2**31)
+    if type(value) is int:
+        return ATTRIBUTE_INTEGER_MIN <= value <= ATTRIBUTE_INTEGER_MAX
+    return type(value) is bool or is_plain_text(value)
 
 
 def _is_filled(value: object) -> bool:

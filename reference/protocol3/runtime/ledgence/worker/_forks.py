@@ -8,7 +8,7 @@ from typing import Any
 from ._children import Children
 from ._errors import WorkflowError
 from ._exact import canonical
-from ._limits import ENVELOPE_DEPTH, FORK_REQUEST_BYTES
+from ._limits import FORK_REQUEST_BYTES, RUNTIME_DEPTH
 from ._references import ForkRef
 from ._requests import Requests
 
@@ -36,7 +36,7 @@ class Forks:
         """Register, or find the equal registration; returns after its acknowledgement."""
         what = f"fork {key!r}"
         fork = {"key": key, "branches": branches}
-        request = canonical(fork, what, limit=FORK_REQUEST_BYTES, depth=ENVELOPE_DEPTH)
+        request = canonical(fork, what, limit=FORK_REQUEST_BYTES, depth=RUNTIME_DEPTH)
         registration = self._registrations.get(key)
         if registration is None:
             keys = [branch["key"] for branch in branches]

@@ -15,9 +15,9 @@ from ._errors import WorkflowError
 from ._exact import canonical, copy
 from ._limits import (
     CALLABLE_BYTES,
-    LOCAL_JOURNAL_BYTES,
-    LOCAL_JOURNAL_COUNT,
+    LOCAL_LEDGER_BYTES,
     LOCAL_RECORD_BYTES,
+    LOCAL_RECORDS,
 )
 from ._observations import Meter, StepMeter
 from ._requests import Requests
@@ -112,8 +112,8 @@ class Journal:
         """The function runs at the next turn of the loop."""
         if max(len(binding[1]), len(arguments)) > LOCAL_RECORD_BYTES:
             raise WorkflowError(f"local {key!r}: input is longer than {LOCAL_RECORD_BYTES} bytes")
-        if len(self._recorded.keys() | self._steps.keys()) >= LOCAL_JOURNAL_COUNT:
-            raise WorkflowError(f"local {key!r}: an activation has at most {LOCAL_JOURNAL_COUNT} steps")
+        if len(self._recorded.keys() | self._steps.keys()) >= LOCAL_RECORDS:
+            raise WorkflowError(f"local {key!r}: an activation has at most {LOCAL_RECORDS} steps")
         meter = StepMeter(key, binding[0])
         if self.meter is not None:
             self.meter.steps.append(meter)
@@ -141,8 +141,8 @@ class Journal:
         record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % names
         if len(record) > LOCAL_RECORD_BYTES:
             raise WorkflowError(f"local {key!r}: its record is longer than {LOCAL_RECORD_BYTES} bytes")
-        if self._bytes + len(record) + 1 > LOCAL_JOURNAL_BYTES:
-            raise WorkflowError(f"local {key!r}: the journal is longer than {LOCAL_JOURNAL_BYTES} bytes")
+        if self._bytes + len(record) + 1 > LOCAL_LEDGER_BYTES:
+            raise WorkflowError(f"local {key!r}: the journal is longer than {LOCAL_LEDGER_BYTES} bytes")
         if self._closing:
             raise WorkflowError(f"local {key!r}: the activation has ended")
         self._bytes += len(record) + 1

@@ -6,7 +6,7 @@ from _thread import allocate_lock
 
 from ._frames import compact
 from ._invocation import running
-from ._limits import LOG_FRAME_BYTES, LOG_QUEUE_BYTES, LOG_QUEUE_COUNT
+from ._limits import LOG_FRAME_BYTES
 from ._registrations import REGISTRATIONS
 
 TYPE_CHECKING = False
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from ._frames import FrameWriter
 
+_QUEUE_RECORDS = 64
+_QUEUE_BYTES = 1024 * 1024
 _LOGGER_CHARACTERS = 256
 _SEVERITY_CHARACTERS = 32
 _MESSAGE_CHARACTERS = 4096
@@ -111,7 +113,7 @@ class LogSink:
     def _enqueue(self, frame: bytes) -> None:
         changed = self._started()
         with changed:
-            if len(self._queue) >= LOG_QUEUE_COUNT or self._bytes + len(frame) > LOG_QUEUE_BYTES:
+            if len(self._queue) >= _QUEUE_RECORDS or self._bytes + len(frame) > _QUEUE_BYTES:
                 self.dropped += 1
                 return
             self._queue.append(frame)

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from ._limits import INTEGER_MAX, INTEGER_MIN
 from ._registrations import REGISTRATIONS
 
 _VALUES = 64
@@ -80,7 +81,7 @@ class _Bounds:
         if value is None or isinstance(value, bool | float):
             return value
         if isinstance(value, int):
-            return value if -(2**63) <= value < 2**64 else _UNSUPPORTED
+            return value if INTEGER_MIN <= value <= INTEGER_MAX else _UNSUPPORTED
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, dict | list | tuple):

@@ -6,7 +6,7 @@ import sys
 from time import monotonic_ns, time_ns
 
 from ._frames import compact
-from ._limits import OBSERVATIONS_BYTES, OBSERVATIONS_COUNT
+from ._limits import OBSERVATIONS_BYTES, OBSERVED_STEPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Meter:
             "process_cpu_system_us": system,
             "process_lifetime_peak_rss_bytes": _peak_rss(after),
         }
-        steps = [compact(step.entry()) for step in self.steps[:OBSERVATIONS_COUNT]]
+        steps = [compact(step.entry()) for step in self.steps[:OBSERVED_STEPS]]
         head = compact(observed)[:-1]
         room = OBSERVATIONS_BYTES - len(head) - len(b',"local_steps":[],"local_steps_truncated":false}')
         while sum(map(len, steps)) + len(steps) > room + 1:

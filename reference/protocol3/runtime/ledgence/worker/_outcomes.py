@@ -7,7 +7,7 @@ from typing import Any
 from ._checks import fields, free_text, members, one_of, text
 from ._errors import WorkflowError
 from ._exact import canonical
-from ._limits import ERROR_MESSAGE_BYTES
+from ._limits import FREE_TEXT_BYTES
 
 _STATES = members("succeeded failed cancelled")
 _QUIESCENCE = members("confirmed unconfirmed")
@@ -39,7 +39,7 @@ def check_error(error: object, what: str) -> None:
     """The error of a failed workflow, and of the `fail` decision."""
     item = fields(error, what, _ERROR)
     text(item["kind"], f"{what}.kind")
-    free_text(item["message"], f"{what}.message", ERROR_MESSAGE_BYTES)
+    free_text(item["message"], f"{what}.message", FREE_TEXT_BYTES)
 
 
 def _check_workflow(outcome: object, what: str) -> None:

@@ -7,7 +7,7 @@ import sys
 
 from . import _arguments, _invocation, _loader, _results
 from ._frames import FrameReader, FrameWriter, ProtocolViolation, compact
-from ._limits import FRAME_MIN_BYTES
+from ._limits import MIN_FRAME_BYTES
 from ._registrations import REGISTRATIONS
 
 TYPE_CHECKING = False
@@ -58,8 +58,8 @@ def _take_pipes() -> tuple[int, int]:
 
 
 def _check(arguments: _arguments.Arguments) -> None:
-    if min(arguments.max_input_bytes, arguments.max_output_bytes) < FRAME_MIN_BYTES:
-        raise _CannotStart(f"a frame limit is below {FRAME_MIN_BYTES} bytes")
+    if min(arguments.max_input_bytes, arguments.max_output_bytes) < MIN_FRAME_BYTES:
+        raise _CannotStart(f"a frame limit is below {MIN_FRAME_BYTES} bytes")
     if sys.implementation.name != "cpython" or sys.version_info < (3, 11):
         raise _CannotStart("this helper needs CPython 3.11 or newer")
     if arguments.python_version != _python_version():

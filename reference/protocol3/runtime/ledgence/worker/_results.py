@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from ._frames import ProtocolViolation, compact
-from ._limits import FAILURE_TEXT_CHARACTERS
+
+# RUN-057
+_MESSAGE_CHARACTERS = 512
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def report(error: BaseException) -> None:
 
 def _text_of(error: BaseException) -> str:
     try:
-        text = str(error)[:FAILURE_TEXT_CHARACTERS]
+        text = str(error)[:_MESSAGE_CHARACTERS]
     except Exception:  # noqa: BLE001 - the application's exception class is broken; its failure is still to be told
         return "the exception has no text"
     return text.encode("utf-8", "replace").decode()
