@@ -25,7 +25,8 @@ def task_outcome(state="succeeded", **outcome):
         "cancelled": {},
     }
     whole = {"kind": state} | parts[state] | outcome
-    return {"task_id": "t", "state": state, "outcome": {name: value for name, value in whole.items() if value is not ...}}
+    outcome = {name: value for name, value in whole.items() if value is not ...}
+    return {"task_id": "t", "state": state, "outcome": outcome}
 
 
 def workflow_outcome(state="succeeded", **outcome):
@@ -169,7 +170,7 @@ INVALID = {
     "application extra": {"inputs": {"k": failure(**APPLICATION, phase="execution")}},
     "execution kind unknown": {"inputs": {"k": failure(**EXECUTION | {"error": {"kind": "odd", "message": ""}})}},
     "execution phase unknown": {"inputs": {"k": failure(**EXECUTION | {"phase": "later"})}},
-    "execution without clean-up": {"inputs": {"k": failure(kind="execution", error=EXECUTION["error"], phase="cleanup")}},
+    "execution without clean-up": {"inputs": {"k": failure(kind="execution", error=EXECUTION["error"], phase="x")}},
     "lost but confirmed": {"inputs": {"k": task_outcome("failed", quiescence="confirmed")}},
     "workflow kind unknown": {"inputs": {"k": workflow_outcome() | {"kind": "task"}}},
     "workflow with task id": {"inputs": {"k": workflow_outcome() | {"task_id": "t"}}},

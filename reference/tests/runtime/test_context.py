@@ -2,6 +2,7 @@
 
 import pytest
 
+ACTION = "ApprovalAction('n', version='1', arguments={})"
 OPERATIONS = [
     "ctx.local('k', add, x=1)",
     "ctx.operation('k', add, kind=OperationKind.TOOL, version='1', arguments={'x': 1})",
@@ -15,8 +16,8 @@ OPERATIONS = [
     "ctx.continue_(continuation='c', state=None)",
     "ctx.wait_event('k', continuation='c', state=None)",
     "ctx.sleep('k', 1, continuation='c', state=None)",
-    "ctx.request_approval('k', action=ApprovalAction('n', version='1', arguments={}), state=None, timeout_ms=1, resume='c')",
-    "ctx.wait_approval('k', action=ApprovalAction('n', version='1', arguments={}), state=None, timeout_ms=1, resume='c')",
+    f"ctx.request_approval('k', action={ACTION}, state=None, timeout_ms=1, resume='c')",
+    f"ctx.wait_approval('k', action={ACTION}, state=None, timeout_ms=1, resume='c')",
     "ctx.complete(None)",
     "ctx.fail('k', 'm')",
 ]
@@ -39,9 +40,9 @@ fork = await ctx.fork("f", branches=[branch])
 ALL_REFUSED = f"""
 async def all_refused():
     found = {{}}
-    for name, call in {{{", ".join(f'{op!r}: lambda: {op}' for op in OPERATIONS)}}}.items():
+    for name, call in {{{", ".join(f"{op!r}: lambda: {op}" for op in OPERATIONS)}}}.items():
         found[name] = refused(call)
-    for name, call in {{{", ".join(f'{op!r}: lambda: {op}' for op in ASYNCHRONOUS)}}}.items():
+    for name, call in {{{", ".join(f"{op!r}: lambda: {op}" for op in ASYNCHRONOUS)}}}.items():
         found[name] = await refused_later(call())
     return [name for name, held in found.items() if not held]
 """
@@ -75,12 +76,16 @@ def test_there_is_no_context_outside_an_activation(lab):
 
 def test_the_event_is_the_handlers_argument_in_every_activation(lab):
     """HLP-034, HLP-007."""
-    assert lab.completed("return ctx.complete([event['data'].keys() == {'code'}, event['id']])", revision=7) == [True, "ev"]
+    code = "return ctx.complete([event['data'].keys() == {'code'}, event['id']])"
+    assert lab.completed(code, revision=7) == [True, "ev"]
 
 
 def test_operations_are_refused_inside_a_local_function(lab):
     """HLP-035, HLP-063: in the function, its tasks and its threads; properties may be read."""
-    code = PREPARED + ALL_REFUSED.replace("branch]", "branch]") + """
+    code = (
+        PREPARED
+        + ALL_REFUSED.replace("branch]", "branch]")
+        + """
 async def step():
     ctx.state, ctx.inputs, ctx.wake, ctx.approval, ctx.entrypoint, ctx.revision
     direct = await all_refused()
@@ -89,6 +94,7 @@ async def step():
     return [direct, task, thread]
 return ctx.complete(await ctx.local("step", step))
 """
+    )
     assert lab.completed(code, inputs={"child": CHILD}) == [[], [], True]
 
 
@@ -101,7 +107,10 @@ def test_operations_are_refused_after_the_end(lab):
 
 def test_operations_are_refused_in_other_threads_and_loops(lab):
     """HLP-036."""
-    code = PREPARED + ALL_REFUSED + """
+    code = (
+        PREPARED
+        + ALL_REFUSED
+        + """
 import threading
 found = []
 thread = threading.Thread(target=lambda: found.append(asyncio.run(all_refused())))
@@ -112,6 +121,7 @@ thread.start()
 thread.join()
 return ctx.complete(found)
 """
+    )
     assert lab.completed(code, inputs={"child": CHILD}) == [[], True]
 
 
@@ -128,8 +138,10 @@ def test_operations_are_possible_otherwise(lab, operation):
 def test_properties_of_a_first_activation(lab):
     """HLP-038, HLP-041."""
     code = """
-        return ctx.complete([ctx.workflow_id, ctx.activation_id, ctx.revision, ctx.continuation, ctx.entrypoint, ctx.state,
-            ctx.inputs, ctx.wake, ctx.approval, ctx.parent_workflow_id, ctx.root_workflow_id])
+        return ctx.complete([
+            ctx.workflow_id, ctx.activation_id, ctx.revision, ctx.continuation, ctx.entrypoint, ctx.state, ctx.inputs,
+            ctx.wake, ctx.approval, ctx.parent_workflow_id, ctx.root_workflow_id,
+        ])
     """
     assert lab.completed(code) == ["wf", "act", 0, "start", "start", None, {}, None, None, None, "wf"]
 

@@ -44,7 +44,8 @@ def test_03_exact_types_in_workflow_values_behaviour_classes_in_task_output(lab)
     for value in values:
         assert lab.completed(f"return ctx.complete(refused(ctx.complete, {value}))") is True
     assert lab.output(f"return [{', '.join(values)}]") == ["model", {"a": 1}, [1]]
-    assert lab.completed("return ctx.complete(refused(ctx.continue_, continuation=OperationKind.MODEL, state=None))") is True
+    code = "return ctx.complete(refused(ctx.continue_, continuation=OperationKind.MODEL, state=None))"
+    assert lab.completed(code) is True
 
 
 def test_04_binding_identity_and_sorted_copies(lab):

@@ -75,23 +75,29 @@ def test_64_branches_in_a_request_of_128_kib_are_accepted(lab):
 
 def test_the_activation_goes_on_after_the_acknowledgement(lab, acknowledge):
     """HLP-106."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 before = ctx.revision, ctx.activation_id
 fork = await ctx.fork("f", branches=[branch("b"), branch("a")])
 assert before == (ctx.revision, ctx.activation_id)
 return ctx.complete([fork.key, list(fork.branch_keys), type(fork.branch_keys).__name__, await ctx.local("k", add, x=1)])
 """
+    )
     assert lab.completed(code) == ["f", ["b", "a"], "tuple", 1]
 
 
 def test_the_same_fork_is_registered_once(lab):
     """HLP-107: concurrently and later."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 make = lambda: ctx.fork("f", branches=[branch("a", data={"x": 1, "y": 2}), branch("b")])
 first, second = await asyncio.gather(make(), make())
 third = await ctx.fork("f", branches=(branch("a", data={"y": 2, "x": 1}, attempt_timeout_ms=300000), branch("b")))
 return ctx.complete([first is second, second is third])
 """
+    )
     assert lab.completed(code) == [True, True]
     assert forks(lab) == ["f"]
 
@@ -112,28 +118,36 @@ return ctx.complete([first is second, second is third])
 )
 def test_another_fork_under_the_key_raises(lab, branches):
     """HLP-107."""
-    code = BRANCH + f"""
+    code = (
+        BRANCH
+        + f"""
 await ctx.fork("f", branches=[branch("a"), branch("b")])
 return ctx.complete(await refused_later(ctx.fork("f", branches={branches})))
 """
+    )
     assert lab.completed(code) is True
     assert forks(lab) == ["f"]
 
 
 def test_a_refused_fork_leaves_its_keys_free(lab):
     """HLP-105, HLP-108."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 await ctx.fork("f", branches=[branch("a")])
 found = [await refused_later(ctx.fork("g", branches=[branch("b"), branch("a")]))]
 found.append(await refused_later(ctx.fork("g", branches=[branch("b")])))
 return ctx.complete(found)
 """
+    )
     assert lab.completed(code) == [True, False]
 
 
 def test_a_cancelled_observer_does_not_cancel_the_registration(lab, acknowledge):
     """HLP-109, HLP-113: its acknowledgement is awaited before the decision is checked."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 observer = asyncio.ensure_future(ctx.fork("f", branches=[branch("a")]))
 await asyncio.sleep(0)
 await asyncio.sleep(0)
@@ -141,28 +155,35 @@ observer.cancel()
 await asyncio.gather(observer, return_exceptions=True)
 return ctx.complete(observer.cancelled())
 """
+    )
     assert lab.completed(code) is True
     assert forks(lab) == ["f"]
 
 
 def test_a_registration_behind_a_failed_acknowledgement_is_not_sent(lab, reply_to):
     """HLP-109, HLP-112."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 await asyncio.gather(ctx.local("k", add, x=1), *(ctx.fork(f"f{n}", branches=[branch(f"b{n}")]) for n in range(3)),
     return_exceptions=True)
 return 1
 """
+    )
     lab.refused(code, reply=lambda request: reply_to(request, {"committed": False}))
     assert len(lab.host.requests) == 1
 
 
 def test_join_is_a_suspension_on_the_branches_in_order(lab):
     """HLP-110."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 ctx.task("staged", program="p", version="1", queue="q", data=None)
 fork = await ctx.fork("f", branches=[branch("b"), branch("a")])
 return ctx.join(fork, resume="next", state=[1])
 """
+    )
     decision = lab.decision(code, revision=3)
     command = decision["commands"].pop()
     assert command["key"] == "staged"
@@ -194,13 +215,16 @@ def test_join_takes_only_what_fork_returned(lab, fork):
     """HLP-110."""
     code = BRANCH + "fork = await ctx.fork('f', branches=[branch('b')])\n"
     lab.completed(code + "memory['fork'] = fork\nreturn ctx.complete(None)")
-    code += f"return ctx.complete([refused(ctx.join, {fork}, resume='c', state=None), ctx.join(fork, resume='c', state=1)['until']])"
+    code += f"held = refused(ctx.join, {fork}, resume='c', state=None)\n"
+    code += "return ctx.complete([held, ctx.join(fork, resume='c', state=1)['until']])"
     assert lab.completed(code) == [True, ["b"]]
 
 
 def test_references_are_immutable(lab):
     """HLP-111."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 made = branch("b")
 fork = await ctx.fork("f", branches=[made])
 found = []
@@ -211,6 +235,7 @@ for item, name in ((made, "key"), (fork, "key"), (fork, "branch_keys")):
         found.append(name)
 return ctx.complete(found)
 """
+    )
     assert lab.completed(code) == ["key", "key", "branch_keys"]
 
 

@@ -5,7 +5,11 @@ import textwrap
 import pytest
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-SHOW = "import dataclasses\nfrom ledgence.worker import current_invocation\nreturn dataclasses.asdict(current_invocation())"
+SHOW = """
+    import dataclasses
+    from ledgence.worker import current_invocation
+    return dataclasses.asdict(current_invocation())
+"""
 ORDINARY = {
     "event_id": "ev",
     "attempt_id": "at",

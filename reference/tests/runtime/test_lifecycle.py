@@ -60,13 +60,15 @@ def test_a_failed_acknowledgement_that_nobody_awaited_is_fatal_too(lab, refusing
 
 def test_a_failed_fork_acknowledgement_is_fatal(lab, refusing):
     """HLP-112."""
-    code = BRANCH + "decision = ctx.complete(1)\nawait refused_later(ctx.fork('f', branches=[branch('b')]))\nreturn decision"
-    assert lab.refused(code, reply=refusing)
+    code = BRANCH + "decision = ctx.complete(1)\nawait refused_later(ctx.fork('f', branches=[branch('b')]))\n"
+    assert lab.refused(code + "return decision", reply=refusing)
 
 
 def test_steps_and_forks_are_awaited_before_the_decision_is_checked(lab):
     """HLP-113: also those that controller tasks start meanwhile."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 async def chain(n):
     await ctx.local(f"k{n}", later, value=n, turns=3)
     if n:
@@ -77,6 +79,7 @@ asyncio.ensure_future(chain(3))
 await asyncio.sleep(0)
 return ctx.complete("returned at once")
 """
+    )
     assert lab.completed(code) == "returned at once"
     assert keys(lab) == ["k3", "k2", "k1", "k0", "f"]
 
@@ -107,7 +110,7 @@ def test_a_failure_that_no_one_awaited_fails_the_activation(lab):
         "await asyncio.wait([asyncio.ensure_future(ctx.local('k', boom))])",
         "try:\n    await ctx.local('k', boom)\nexcept ValueError: pass",
         "try:\n    await ctx.gather(ctx.local('k', boom))\nexcept ValueError: pass",
-        "first, second = ctx.local('k', boom), ctx.local('k', boom)\nawait asyncio.gather(first, return_exceptions=True)",
+        "same = [ctx.local('k', boom), ctx.local('k', boom)]\nawait asyncio.gather(same[0], return_exceptions=True)",
     ],
 )
 def test_a_failure_that_was_awaited_and_caught_does_not(lab, observe):
@@ -173,7 +176,9 @@ def test_a_function_that_ignores_its_cancellation_is_not_committed(lab, own_help
 
 def test_a_request_on_the_wire_is_completed_when_the_handler_fails(lab, acknowledge):
     """HLP-115: the reply is read, so that the next invocation finds a clean stream; what is queued is not sent."""
-    code = BRANCH + """
+    code = (
+        BRANCH
+        + """
 ctx.local("sent", add, x=1)
 ctx.local("queued", add, x=2)
 asyncio.ensure_future(ctx.fork("f", branches=[branch("b")]))
@@ -181,6 +186,7 @@ await asyncio.sleep(0)
 await asyncio.sleep(0)
 raise ValueError("of the handler")
 """
+    )
     host = lab.host
 
     def late(request):
@@ -201,7 +207,8 @@ def test_nothing_outlives_the_activation(lab):
             try:
                 await asyncio.Event().wait()
             finally:
-                memory["seen"] += [refused(ctx.local, "late", add, x=1), refused(ctx.complete, None), refused(workflow_context)]
+                memory["seen"].append(refused(ctx.local, "late", add, x=1))
+                memory["seen"] += [refused(ctx.complete, None), refused(workflow_context)]
         asyncio.ensure_future(controller())
         await asyncio.sleep(0)
         return ctx.complete(None)

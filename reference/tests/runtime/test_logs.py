@@ -74,7 +74,8 @@ def test_an_activation_names_its_workflow(lab, payload, named):
     """HLP-014."""
     lab.completed(LOG + "log.info('x')\nreturn ctx.complete(None)", **payload)
     [frame] = drained(lab.host, 1)
-    assert {name: value for name, value in frame["invocation"].items() if "workflow" in name or "activ" in name} == named
+    found = {name: value for name, value in frame["invocation"].items() if "workflow" in name or "activ" in name}
+    assert found == named
 
 
 def test_a_task_inside_a_workflow_names_it_in_protocol_3_only(lab, lab2):
@@ -171,7 +172,7 @@ def test_a_copied_context_keeps_its_identity(lab):
             lambda frame: frame["logger"] == "n" * 256,
         ),
         (
-            "import logging\nlogging.addLevelName(25, 'S' * 40)\nlog.log(25, 'x')\nlogging.addLevelName(25, 'Level 25')",
+            "import logging\nlogging.addLevelName(25, 'S' * 40)\nlog.log(25, 'x')",
             lambda frame: frame["severity"] == "S" * 32,
         ),
     ],
@@ -362,9 +363,10 @@ def test_one_handler_is_added_however_often_the_logger_is_asked_for(lab):
         deep.setLevel(logging.DEBUG)
         get_logger("lab.zero")
         after = list(logging.getLogger().handlers), logging.getLogger().level
-        return [same, len(own.handlers), own.level, own.propagate, fresh.level, fresh.propagate, deep.level, before == after]
+        own = [len(own.handlers), own.level, own.propagate]
+        return [same, own, fresh.level, fresh.propagate, deep.level, before == after]
     """
-    assert lab.output(code) == [[True] * 3, 2, 40, False, 20, True, 10, True]
+    assert lab.output(code) == [[True] * 3, [2, 40, False], 20, True, 10, True]
 
 
 def test_one_record_gives_one_frame(lab):

@@ -152,8 +152,10 @@ def test_too_many_bytes_drop_steps_from_the_end(lab):
             await ctx.local(key, add, x=n)
         return ctx.complete(None)
     """
-    code = "add.__qualname__ = '\\\\' * 500\ntry:\n" + "\n".join("    " + row for row in code.splitlines()) + (
-        "\nfinally:\n    add.__qualname__ = 'add'"
+    code = (
+        "add.__qualname__ = '\\\\' * 500\ntry:\n"
+        + "\n".join("    " + row for row in code.splitlines())
+        + ("\nfinally:\n    add.__qualname__ = 'add'")
     )
     _, found = observed(lab, code)
     assert found["local_steps_truncated"] is True

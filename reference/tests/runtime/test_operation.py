@@ -8,6 +8,10 @@ def ask(prompt, temperature=0.5, *, limit=10, **more):
     calls.append([prompt, temperature, limit, more])
     return "answer"
 """
+REFUSED = """
+    call = lambda: ctx.operation("k", add, kind=OperationKind.TOOL, version=VERSION, arguments=ARGS)
+    return ctx.complete(refused(call))
+"""
 EFFECTIVE = {"prompt": "hi", "temperature": 0.5, "limit": 10}
 INPUT = {"v": 1, "kind": "model", "version": "2024", "arguments": EFFECTIVE}
 NAME = "model:program:controller.<locals>.ask"
@@ -66,17 +70,23 @@ def test_the_kind_is_a_member(lab, kind):
 @pytest.mark.parametrize("version", ["''", "None", "1", "'v' * 129", "'a\\n'", "OperationKind.MODEL"])
 def test_the_version_is_a_text(lab, version):
     """HLP-065."""
-    code = "return ctx.complete(refused(ctx.operation, 'k', add, kind=OperationKind.TOOL, version=VERSION, arguments={'x': 1}))"
-    assert lab.completed(code.replace("VERSION", version)) is True
+    assert lab.completed(REFUSED.replace("VERSION", version).replace("ARGS", "{'x': 1}")) is True
 
 
 @pytest.mark.parametrize(
-    "arguments", ["[]", "None", "__import__('collections').OrderedDict(x=1)", "{1: 2}", "{'x': object()}", "{OperationKind.MODEL: 1}"]
+    "arguments",
+    [
+        "[]",
+        "None",
+        "__import__('collections').OrderedDict(x=1)",
+        "{1: 2}",
+        "{'x': object()}",
+        "{OperationKind.MODEL: 1}",
+    ],
 )
 def test_the_arguments_are_a_plain_dict(lab, arguments):
     """HLP-065."""
-    code = "return ctx.complete(refused(ctx.operation, 'k', identity, kind=OperationKind.TOOL, version='1', arguments=ARGS))"
-    assert lab.completed(code.replace("ARGS", arguments)) is True
+    assert lab.completed(REFUSED.replace("VERSION", "'1'").replace("ARGS", arguments)) is True
 
 
 @pytest.mark.parametrize(
@@ -95,7 +105,8 @@ def test_calls_that_do_not_bind_are_refused(lab, signature, arguments):
     """HLP-066."""
     code = f"""
         def fn({signature}): return 1
-        return ctx.complete(refused(ctx.operation, "k", fn, kind=OperationKind.TOOL, version="1", arguments={arguments}))
+        call = lambda: ctx.operation("k", fn, kind=OperationKind.TOOL, version="1", arguments={arguments})
+        return ctx.complete(refused(call))
     """
     assert lab.completed(code) is True
 

@@ -9,8 +9,9 @@ import pytest
 SIGNATURES = {
     "worker.TraceContext": "(traceparent, tracestate=None)",
     "worker.InvocationContext": (
-        "(event_id, attempt_id, source=None, tenant_id=None, namespace=None, run_id=None, task_id=None, attempt_no=None,"
-        " processing_context=None, workflow_id=None, activation_id=None, parent_workflow_id=None, root_workflow_id=None)"
+        "(event_id, attempt_id, source=None, tenant_id=None, namespace=None, run_id=None, task_id=None,"
+        " attempt_no=None, processing_context=None, workflow_id=None, activation_id=None, parent_workflow_id=None,"
+        " root_workflow_id=None)"
     ),
     "worker.current_invocation": "()",
     "worker.register_shutdown": "(callback)",
@@ -70,8 +71,9 @@ def bare(item):
     parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return str(signature.replace(parameters=parameters, return_annotation=signature.empty))
 def find(path):
-    item = sys.modules["ledgence." + "worker" if path.startswith("worker.") else "ledgence.worker." + path.split(".")[0]]
-    for name in path.split(".")[1:]:
+    module, *names = path.split(".")
+    item = {"worker": worker, "workflow": workflow, "otel": otel}[module]
+    for name in names:
         item = getattr(item, name)
     return item
 frozen = [worker.TraceContext, worker.InvocationContext, workflow.ApprovalAction, workflow.Approval,

@@ -24,11 +24,14 @@ def make(entries=Entry, default=Entry.FIRST, handlers=None):
 
 def registered(body):
     """A controller whose default entry runs the body."""
-    return PRELUDE + f"""
+    return (
+        PRELUDE
+        + f"""
 async def body(event, ctx):
 {chr(10).join("    " + line for line in body.splitlines())}
 return await make(handlers={{Entry.FIRST: body}}).build()(event)
 """
+    )
 
 
 def checked(lab, expression, prelude=PRELUDE):
@@ -85,7 +88,9 @@ def test_the_decorated_object_is_returned_unchanged(lab):
 
 def test_one_handler_per_member_and_one_default(lab):
     """HLP-094, HLP-095."""
-    code = PRELUDE + """
+    code = (
+        PRELUDE
+        + """
 workflow = Workflow(Entry)
 found = [refused(workflow.build)]
 early = workflow.entrypoint(Entry.FIRST)
@@ -97,6 +102,7 @@ def second_default():
 found += [refused(second_default)]
 return ctx.complete(found)
 """
+    )
     assert lab.completed(code) == [True] * 4
 
 
@@ -117,7 +123,9 @@ def test_build_needs_a_default_and_start_is_it(lab, call, held):
 
 def test_build_freezes_the_registry(lab):
     """HLP-096."""
-    code = PRELUDE + """
+    code = (
+        PRELUDE
+        + """
 workflow = Workflow(Entry)
 workflow.entrypoint(Entry.FIRST, default=True)(add)
 early = workflow.entrypoint(Entry.SECOND)
@@ -126,6 +134,7 @@ built = workflow.build()
 found = [workflow.build() is built, refused(lambda: workflow.entrypoint(Entry.SECOND)(add)), refused(early, add)]
 return ctx.complete(found)
 """
+    )
     assert lab.completed(code) == [True] * 3
 
 
@@ -138,11 +147,14 @@ def test_the_built_handler_is_an_async_function_of_the_event(lab):
 @pytest.mark.parametrize("handler", ["def handler", "async def handler"])
 def test_entry_handlers_are_called_with_event_and_context(lab, handler):
     """HLP-097."""
-    code = PRELUDE + f"""
+    code = (
+        PRELUDE
+        + f"""
 {handler}(*arguments, **more):
     return ctx.complete([arguments[0] is event, arguments[1] is ctx is workflow_context(), len(arguments), len(more)])
 return await make(handlers={{Entry.FIRST: handler}}).build()(event)
 """
+    )
     assert lab.completed(code) == [True, True, 2, 0]
 
 
@@ -168,6 +180,7 @@ def test_an_unknown_continuation_raises(lab, continuation):
     assert lab.refused(PRELUDE + "return await make().build()(event)", continuation=continuation)
 
 
+ACTION = "ApprovalAction('n', version='1', arguments={})"
 TARGETS = [
     "ctx.branch('b', entrypoint=TARGET, queue='q', data=None)",
     "ctx.join(fork, resume=TARGET, state=None)",
@@ -175,9 +188,8 @@ TARGETS = [
     "ctx.continue_(continuation=TARGET, state=None)",
     "ctx.wait_event('k', continuation=TARGET, state=None)",
     "ctx.sleep('k', 1, continuation=TARGET, state=None)",
-    "ctx.request_approval('k', action=ApprovalAction('n', version='1', arguments={}), state=None, timeout_ms=1, resume=TARGET)",
-    "ctx.request_approval('k', action=ApprovalAction('n', version='1', arguments={}), state=None, timeout_ms=1,"
-    " continuation=TARGET)",
+    f"ctx.request_approval('k', action={ACTION}, state=None, timeout_ms=1, resume=TARGET)",
+    f"ctx.request_approval('k', action={ACTION}, state=None, timeout_ms=1, continuation=TARGET)",
 ]
 WITH_FORK = "fork = await ctx.fork('f', branches=[ctx.branch('x', entrypoint=MEMBER, queue='q', data=None)])\n"
 
@@ -206,34 +218,43 @@ def test_targets_of_a_manual_workflow_are_exact_strings(lab, target):
 
 def test_a_branch_made_before_the_registry_was_entered_is_checked_by_fork(lab):
     """HLP-105."""
-    code = PRELUDE + """
+    code = (
+        PRELUDE
+        + """
 known = ctx.branch("a", entrypoint="second", queue="q", data=None)
 unknown = ctx.branch("b", entrypoint="third", queue="q", data=None)
 async def first(event, ctx):
-    found = [await refused_later(ctx.fork("f", branches=[unknown])), await refused_later(ctx.fork("g", branches=[known]))]
-    return ctx.complete(found)
+    found = [await refused_later(ctx.fork("f", branches=[unknown]))]
+    return ctx.complete([*found, await refused_later(ctx.fork("g", branches=[known]))])
 return await make(handlers={Entry.FIRST: first}).build()(event)
 """
+    )
     assert lab.completed(code) == [True, False]
 
 
 @pytest.mark.parametrize(("target", "held"), [("second", False), ("third", True), ("start", True)])
 def test_the_continuation_of_a_returned_decision_is_checked(lab, target, held):
     """HLP-124: whoever made the decision."""
-    code = PRELUDE + f"""
+    code = (
+        PRELUDE
+        + f"""
 decision = ctx.continue_(continuation="{target}", state=None)
 return await make(handlers={{Entry.FIRST: lambda event, ctx: decision}}).build()(event)
 """
+    )
     status = lab.workflow(code)["status"]
     assert status == ("runtime_error" if held else "success")
 
 
 def test_only_one_registry_is_entered_per_activation(lab):
     """HLP-101."""
-    code = PRELUDE + """
+    code = (
+        PRELUDE
+        + """
 second = make().build()
 async def first(event, ctx):
     return ctx.complete(await refused_later(second(event)))
 return await make(handlers={Entry.FIRST: first}).build()(event)
 """
+    )
     assert lab.completed(code) is True

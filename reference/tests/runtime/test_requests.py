@@ -125,7 +125,7 @@ BAD_REPLIES = {
     "bad UTF-8": lambda frame: line(frame).replace(b'"at"', b'"\xff"'),
     "NaN": lambda frame: line(frame).replace(b"true", b"NaN"),
     "member twice": lambda frame: line(frame).replace(b'"v": 3', b'"v": 3, "v": 3'),
-    "result member twice": lambda frame: line(frame).replace(b'"committed": true', b'"committed": true, "committed": true'),
+    "result member twice": lambda frame: line(frame).replace(b": true", b': true, "committed": true'),
     "end of stream": lambda frame: None,
 }
 

@@ -79,7 +79,8 @@ def test_accepted_values(lab, name):
     [
         "return ctx.complete(nested(64))",
         "return ctx.continue_(continuation='c', state=nested(64))",
-        "ctx.task('k', program='p', version='1', queue='q', data=nested(64))\nreturn ctx.suspend(continuation='c', state=1)",
+        "ctx.task('k', program='p', version='1', queue='q', data=nested(64))\n"
+        "return ctx.suspend(continuation='c', state=1)",
         "await ctx.local('k', identity, value=nested(63))\nreturn ctx.complete(1)",
         "await ctx.local('k', nested, depth=64)\nreturn ctx.complete(1)",
         "await ctx.fork('f', branches=[ctx.branch('k', entrypoint='e', queue='q', data=nested(64))])\n"

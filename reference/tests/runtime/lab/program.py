@@ -1,7 +1,7 @@
 """Runs the code that a test sends in `event["data"]["code"]`, as the body of a handler.
 
-An ordinary task is `def task(event, data)`, a controller `async def controller(event, ctx)`. `globals()` persist between
-invocations, as in any program. The helpers below are in reach of the code.
+An ordinary task is `def task(event, data)`, a controller `async def controller(event, ctx)`. `globals()` persist
+between invocations, as in any program. The helpers below are in reach of the code.
 """
 
 import asyncio
