@@ -111,7 +111,11 @@ async def test_branches_run_while_the_parent_does(flow, refused):
     await second.decide("fail", error={"kind": "odd", "message": ""})
     joined = await flow.start()
     inputs = (await joined.context())["inputs"]
-    assert [(key, inputs[key]["outcome"]["kind"]) for key in inputs] == [("a", "succeeded"), ("b", "failed")]
+    assert list(inputs) == ["a", "b"]
+    assert {inputs[key]["workflow_id"]: inputs[key]["state"] for key in inputs} == {
+        first.workflow_id: "succeeded",
+        second.workflow_id: "failed",
+    }
     assert await joined.fork("a", "b") == receipt | {"already_accepted": True}
     await joined.decide("complete", output=None)
     await flow.until(root["workflow_id"])
