@@ -10,7 +10,6 @@ from protocol3.coordinator.assembly import running
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.listener import Listener
-from protocol3.coordinator.http.routes import ROUTES
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.options import ServeOptions
 from protocol3.programs.errors import ProgramError
@@ -37,9 +36,7 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
             workflow_recovery=health.watch("workflow_recovery"),
             fixed_scope=options.fixed_scope,
         ) as services:
-            operations = Operations(services)
-            routes = [route for route in ROUTES if hasattr(operations, route.operation)]
-            exchanges = Exchanges(operations, health, fixed_scope=options.fixed_scope, routes=routes)
+            exchanges = Exchanges(Operations(services), health, fixed_scope=options.fixed_scope)
             listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
             health.startup_done()
             ready(_url(options.listen_host, listener.port))

@@ -69,7 +69,7 @@ class Client:
         self.operations = Operations(services)
         self.scope = {"tenant_id": "t", "namespace": namespace}
 
-    async def _call(self, name: str, command: Any) -> Any:
+    async def send(self, name: str, command: Any) -> Any:
         async with asyncio.timeout(PATIENCE_S):
             reply = await getattr(self.operations, name)(command)
         return decode(reply) if isinstance(reply, bytes) else reply
@@ -80,15 +80,15 @@ class Client:
 
     async def submit(self, key: str = "key", *, trace: Any = None, **input: Any) -> Any:
         command = self.submission(key, **input) | {"origin_trace": trace}
-        return await self._call("submit_task", SubmitCommand.from_json(command))
+        return await self.send("submit_task", SubmitCommand.from_json(command))
 
     async def open(self, queue: str = "q", concurrency: int = 1) -> str:
         command = {"scope": self.scope, "queue": queue, "concurrency": concurrency}
-        session = await self._call("open_session", OpenSession.from_json(command))
+        session = await self.send("open_session", OpenSession.from_json(command))
         return str(session["id"])
 
     async def extend(self, session: str) -> Any:
-        return await self._call("extend_session", ExtendSession(worker_session_id=session))
+        return await self.send("extend_session", ExtendSession(worker_session_id=session))
 
     async def poll(self, session: str, sequence: int = 1, *, consumer: int = 0, wait_ms: int = 0, **other: Any) -> Any:
         command = {
@@ -99,7 +99,7 @@ class Client:
             "sequence": sequence,
             "wait_ms": wait_ms,
         }
-        return await self._call("acquire", AcquireCommand.from_json(command | other))
+        return await self.send("acquire", AcquireCommand.from_json(command | other))
 
     async def assignment(self, session: str, sequence: int = 1, **poll: Any) -> Any:
         reply = await self.poll(session, sequence, **poll)
@@ -108,7 +108,7 @@ class Client:
 
     async def renew(self, assignment: Any, sequence: int = 1, intent: str = "dispatch", **owner: Any) -> Any:
         command = {"owner": assignment["lease"]["owner"] | owner, "sequence": sequence, "intent": intent}
-        return await self._call("renew", RenewCommand.from_json(command))
+        return await self.send("renew", RenewCommand.from_json(command))
 
     def settlement(self, assignment: Any, report: Any = None, **changes: Any) -> dict[str, Any]:
         """A confirmed settlement; `report` holds what a report says besides its identity, a success by default."""
@@ -125,26 +125,26 @@ class Client:
 
     async def settle(self, assignment: Any, report: Any = None, **changes: Any) -> Any:
         command = self.settlement(assignment, report, **changes)
-        return await self._call("settle", SettleCommand.from_json(command))
+        return await self.send("settle", SettleCommand.from_json(command))
 
     async def confirm(self, assignment: Any, **owner: Any) -> Any:
-        return await self._call("confirm_quiescence", LeaseOwner.from_json(assignment["lease"]["owner"] | owner))
+        return await self.send("confirm_quiescence", LeaseOwner.from_json(assignment["lease"]["owner"] | owner))
 
     async def cancel(self, task_id: str) -> Any:
-        return await self._call("cancel_task", TaskCancel.from_json({"scope": self.scope, "task_id": task_id}))
+        return await self.send("cancel_task", TaskCancel.from_json({"scope": self.scope, "task_id": task_id}))
 
     async def read(self, name: str, task_id: str, **more: Any) -> Any:
         """One of inspect_task, task_status, task_result."""
         scope = TaskCancel.from_json({"scope": self.scope, "task_id": task_id}).scope
         query = {"task_history": HistoryQuery, "inspect_attempt": AttemptQuery}.get(name, TaskQuery)
-        return await self._call(name, query(scope=scope, task_id=task_id, **more))
+        return await self.send(name, query(scope=scope, task_id=task_id, **more))
 
     async def reasons(self, task_id: str) -> list[str]:
         return [record["event"]["reason"] for record in await self.read("task_history", task_id)]
 
     async def list(self, **filters: Any) -> Any:
         scope = TaskCancel.from_json({"scope": self.scope, "task_id": "any"}).scope
-        return await self._call("list_tasks", TaskListQuery(scope=scope, **filters))
+        return await self.send("list_tasks", TaskListQuery(scope=scope, **filters))
 
     async def age(self, task_id: str, ms: int) -> None:
         async with self.services.pool.acquire() as connection, connection.transaction():

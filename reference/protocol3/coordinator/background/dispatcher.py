@@ -55,7 +55,7 @@ class Dispatchers:
     def __init__(self, transitions: Transitions) -> None:
         self._transitions = transitions
         self._running: dict[tuple[int, str], Dispatcher] = {}
-        self._waiting = 0
+        self.waiting = 0
 
     def wake(self, scope_id: int, queue: str) -> None:
         """A task of this queue may have become claimable."""
@@ -75,7 +75,7 @@ class Dispatchers:
 
         Without a wait there is one look. Raises `unavailable` when too many polls wait, or when the look failed.
         """
-        if self._waiting >= WAITING:
+        if self.waiting >= WAITING:
             raise Refusal("unavailable", "too many polls wait; repeat the poll later")
         key = (scope_id, command.queue)
         dispatcher = self._running.get(key)
@@ -83,14 +83,14 @@ class Dispatchers:
             dispatcher = self._running[key] = Dispatcher(self._transitions, *key, on_end=lambda: self._running.pop(key))
         waiter = Waiter(command=command, patient=wait_s > 0)
         dispatcher.add(waiter)
-        self._waiting += 1
+        self.waiting += 1
         try:
             async with asyncio.timeout(wait_s or None):
                 return await waiter.answer
         except TimeoutError:
             return None
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
             dispatcher.remove(waiter)
 
 

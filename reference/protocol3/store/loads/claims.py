@@ -30,15 +30,16 @@ where s.id is null or s.expires_at <= {now(s.scope_id)} or c.sequence >= u.seque
 """
 _LOCK = "select lock_claim($1, $2, $3, $4, $5)"
 _CLAIMING = """
-select {now(s.scope_id)} as now, s, c, t, a, k as candidate, b
-from unnest($1::text[], $2::bigint[]) with ordinality as u(session_id, consumer_id, n)
+select {now(s.scope_id)} as now, s, c, t, a, b, k as candidate, d as data
+from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality as u(session_id, consumer_id, sequence, n)
 left join session s on s.id = u.session_id
 left join cursor c on c.session_id = s.id and c.consumer_id = u.consumer_id
 left join task t on t.id = c.task_id
 left join attempt a on a.id = c.attempt_id
-left join unnest($3::text[]) with ordinality as i(id, n) on i.n = u.n
+left join task_body b on b.task_id = t.id and c.sequence = u.sequence
+left join unnest($4::text[]) with ordinality as i(id, n) on i.n = u.n
 left join task k on k.id = i.id
-left join task_body b on b.task_id = k.id
+left join task_body d on d.task_id = k.id
 order by u.n
 """
 
@@ -77,7 +78,7 @@ async def claiming(
     connection: Connection, sql: Sql, scope_id: int, commands: Sequence[AcquireCommand], ids: Sequence[str]
 ) -> tuple[list[Poll], list[tuple[Task, TaskBody]]]:
     """The polls as they stand and the candidates, after `lock` in the same transaction; one statement for both."""
-    rows = await connection.fetch(sql(_CLAIMING), *_consumers(commands), ids)
+    rows = await connection.fetch(sql(_CLAIMING), *_consumers(commands), [c.sequence for c in commands], ids)
     polls = [
         Poll(
             command=command,
@@ -86,13 +87,13 @@ async def claiming(
             cursor=record_of(Cursor, row["c"]),
             task=record_of(Task, row["t"]),
             attempt=record_of(Attempt, row["a"]),
-            body=None,
+            body=record_of(TaskBody, row["b"]),
             work=True,
             clock=clock_of(row),
         )
         for command, row in zip(commands, rows, strict=True)
     ]
-    return polls, [(record_of(Task, r["candidate"]), record_of(TaskBody, r["b"])) for r in rows[: len(ids)]]
+    return polls, [(record_of(Task, r["candidate"]), record_of(TaskBody, r["data"])) for r in rows[: len(ids)]]
 
 
 def _consumers(commands: Sequence[AcquireCommand]) -> tuple[list[str], list[int]]:

@@ -1,0 +1,238 @@
+"""Acquisitions: cursors, claims, waiting (part 10 section 9)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.assembly import running
+
+
+async def until_waiting(client, count=1):
+    """Until that many polls wait in a dispatcher."""
+    async with asyncio.timeout(20):
+        while client.services.dispatchers.waiting < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_sequences(client, refused):
+    """Section 9.1, DLV-012, DLV-018."""
+    session = await client.open()
+    for sequence, code in ((0, "out_of_order"), (2, "out_of_order")):
+        assert await refused(client.poll(session, sequence)) == code
+    assert await client.poll(session, 1) == {"disposition": "empty", "sequence": 1}
+    await client.submit()
+    assert await client.poll(session, 1) == {"disposition": "empty", "sequence": 1}
+    first = await client.poll(session, 2)
+    assert first["disposition"] == "assigned"
+    assert await refused(client.poll(session, 1)) == "obsolete_operation"
+    assert await refused(client.poll(session, 3, wait_ms=20_000)) == "busy"  # DLV-035
+    again = await client.poll(session, 2, wait_ms=20_000)
+    assert again["assignment"]["event"] == first["assignment"]["event"]
+    assert again["assignment"]["lease"] == first["assignment"]["lease"]
+    await client.settle(first["assignment"])
+    lost = await client.poll(session, 2)
+    assert lost["disposition"] == "ownership_lost"
+    assert (await client.poll(session, 3))["disposition"] == "empty"
+
+
+@pytest.mark.parametrize("other", [{"queue": "r"}, {"consumer_id": 1}, {"scope": {"tenant_id": "t", "namespace": "x"}}])
+async def test_poll_that_does_not_fit_its_session(client, refused, other):
+    """DLV-011."""
+    session = await client.open()
+    assert await refused(client.poll(session, 1, **other)) == "invalid_input"
+
+
+async def test_order_of_claims(client):
+    """DLV-023: by availability, then submission."""
+    ids = [(await client.submit(f"k{n}"))["task_id"] for n in range(4)]
+    for n, task_id in enumerate(ids):
+        await client.age(task_id, 1_000 * (4 - n))
+    session = await client.open(concurrency=4)
+    got = [(await client.assignment(session, consumer=n))["lease"]["owner"]["task_id"] for n in range(4)]
+    assert got == ids
+
+
+async def test_what_is_no_candidate(client):
+    """DLV-022: another queue, another scope, not due yet."""
+    await client.submit("other queue", queue="r")
+    await client.submit("other scope", namespace="elsewhere")
+    later = await client.submit("later")
+    await client.age(later["task_id"], -60_000)
+    assert (await client.poll(await client.open()))["disposition"] == "empty"
+
+
+async def test_a_wait_ends_with_a_submission(client):
+    """DLV-032, DLV-033, DLV-034: nothing is committed meanwhile."""
+    session = await client.open()
+    poll = asyncio.create_task(client.poll(session, 1, wait_ms=20_000))
+    await until_waiting(client)
+    assert await client.services.pool.fetchval("select count(*) from cursor where session_id = $1", session) == 0
+    task_id = (await client.submit())["task_id"]
+    reply = await poll
+    assert reply["assignment"]["lease"]["owner"]["task_id"] == task_id
+    assert client.services.dispatchers.waiting == 0
+
+
+async def test_a_wait_ends_with_a_delayed_retry(client):
+    """DLV-033, DLV-117: claimed when its delay is over, with nobody to tell."""
+    task_id = (await client.submit())["task_id"]
+    await client.age(task_id, -300)
+    session = await client.open()
+    reply = await client.poll(session, 1, wait_ms=20_000)
+    owner = reply["assignment"]["lease"]["owner"]
+    times = await client.services.pool.fetchrow(
+        "select t.available_at, a.claimed_at from task t join attempt a on a.task_id = t.id where a.id = $1",
+        owner["attempt_id"],
+    )
+    assert times["claimed_at"] >= times["available_at"]
+
+
+async def test_a_wait_ends_empty(client):
+    """DLV-032, DLV-019: committed; the same sequence with another wait is the same poll."""
+    session = await client.open()
+    assert await client.poll(session, 1, wait_ms=30) == {"disposition": "empty", "sequence": 1}
+    await client.submit()
+    assert (await client.poll(session, 1, wait_ms=20_000))["disposition"] == "empty"
+
+
+async def test_a_wait_ends_with_the_session(client, refused):
+    """DLV-037."""
+    session = await client.open()
+    poll = asyncio.create_task(refused(client.poll(session, 1, wait_ms=20_000)))
+    await until_waiting(client)
+    await client.expire_session(session)
+    assert await poll == "session_expired"
+
+
+async def test_an_abandoned_wait_leaves_the_sequence_free(client):
+    """DLV-034."""
+    session = await client.open()
+    poll = asyncio.create_task(client.poll(session, 1, wait_ms=20_000))
+    await until_waiting(client)
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    assert client.services.dispatchers.waiting == 0
+    await client.submit()
+    assert (await client.poll(session, 1))["disposition"] == "assigned"
+
+
+async def test_identical_polls(client):
+    """DLV-020: one claim, the same assignment for both."""
+    session = await client.open()
+    polls = [asyncio.create_task(client.poll(session, 1, wait_ms=20_000)) for _ in range(3)]
+    await until_waiting(client, 3)
+    await client.submit("one")
+    await client.submit("two")
+    replies = await asyncio.gather(*polls)
+    assert len({reply["assignment"]["lease"]["owner"]["attempt_id"] for reply in replies}) == 1
+    assert [item["state"] for item in (await client.list(state="queued"))["items"]] == ["queued"]
+
+
+async def test_many_waiting_consumers_get_different_tasks(client):
+    """DLV-025, DLV-038: one dispatcher serves them in few transactions."""
+    session = await client.open(concurrency=24)
+    polls = [asyncio.create_task(client.poll(session, 1, consumer=n, wait_ms=20_000)) for n in range(24)]
+    await until_waiting(client, 24)
+    await asyncio.gather(*(client.submit(f"k{n}") for n in range(24)))
+    replies = await asyncio.gather(*polls)
+    assert len({reply["assignment"]["lease"]["owner"]["task_id"] for reply in replies}) == 24
+
+
+async def test_a_wait_blocks_nobody(client, refused):
+    """DLV-038: while polls wait, others renew, settle and poll."""
+    await client.submit()
+    session = await client.open(concurrency=3)
+    assignment = await client.assignment(session)
+    waiting = [asyncio.create_task(client.poll(session, 1, consumer=n, wait_ms=20_000)) for n in (1, 2)]
+    await until_waiting(client, 2)
+    await client.renew(assignment)
+    assert (await client.settle(assignment))["task_state"] == "succeeded"
+    assert (await client.poll(session, 2))["disposition"] == "empty"
+    for poll in waiting:
+        poll.cancel()
+
+
+async def test_too_many_waiting_polls(client, refused, monkeypatch):
+    """DLV-039: unavailable, and nothing is committed."""
+    monkeypatch.setattr("protocol3.coordinator.background.dispatcher.WAITING", 1)
+    session = await client.open(concurrency=2)
+    first = asyncio.create_task(client.poll(session, 1, wait_ms=20_000))
+    await until_waiting(client)
+    assert await refused(client.poll(session, 1, consumer=1, wait_ms=20_000)) == "unavailable"
+    first.cancel()
+
+
+async def test_two_coordinators_never_claim_a_task_twice(client, pool, programs):
+    """DLV-025, DLV-024, DLV-112: two processes' worth of loops on one database, many consumers, some leases lost."""
+    tasks, consumers = 60, 6
+    async with AsyncExitStack() as stack:
+        ignored = _Ignored()
+        other = await stack.enter_async_context(running(pool, programs, recovery=ignored, workflow_recovery=ignored))
+        clients = [client, type(client)(other, client.scope["namespace"])]
+        ids = [
+            (await client.submit(f"k{n}", retry_policy={"max_attempts": 9, "retry_delay_ms": 0}))["task_id"]
+            for n in range(tasks)
+        ]
+        sessions = [await one.open(concurrency=consumers) for one in clients]
+        finished: list[str] = []
+
+        async def consume(one, session, consumer):
+            sequence = 0
+            while len(finished) < tasks:
+                sequence += 1
+                reply = await one.poll(session, sequence, consumer=consumer, wait_ms=50)
+                if reply["disposition"] != "assigned":
+                    continue
+                assignment = reply["assignment"]
+                task_id = assignment["lease"]["owner"]["task_id"]
+                if (sequence + consumer) % 5 == 0:
+                    await one.age(task_id, 60_000)
+                    await one.services.pool.execute("update agenda set due = 1 where ref = $1", task_id)
+                    for coordinator in (client, clients[1]):
+                        coordinator.services.agenda.ring(0)
+                    continue
+                assert (await one.settle(assignment))["task_state"] == "succeeded"
+                finished.append(task_id)
+
+        await asyncio.gather(
+            *(
+                consume(one, session, n)
+                for one, session in zip(clients, sessions, strict=True)
+                for n in range(consumers)
+            )
+        )
+        assert sorted(finished) == sorted(ids)
+        for task_id in ids:
+            reasons = await client.reasons(task_id)
+            lost = reasons.count("lease_expired")
+            assert reasons == [
+                "submitted",
+                *("claimed", "lease_expired", "retry_scheduled") * lost,
+                *("claimed", "report_accepted", "succeeded"),
+            ]
+
+
+class _Ignored:
+    def succeeded(self, now: float) -> None: ...
+
+    def unavailable(self) -> None: ...
+
+
+async def test_a_store_that_fails_is_unavailable_not_empty(client, monkeypatch):
+    """TASK-021."""
+    session = await client.open()
+    await client.submit()
+
+    async def broken(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr("protocol3.store.loads.claims.work", broken)
+    with pytest.raises(Refusal) as refused:
+        await client.poll(session, 1)
+    assert refused.value.code == "unavailable"
+    monkeypatch.undo()
+    assert (await client.poll(session, 1))["disposition"] == "assigned"

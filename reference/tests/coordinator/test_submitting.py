@@ -1,0 +1,109 @@
+"""Submission on a real database (part 10 section 4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from protocol3.contract.models.common import Descriptor, ProgramRef
+from protocol3.contract.refusal import Refusal
+from protocol3.programs.errors import ProgramError
+
+TRACE = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": None}
+
+
+async def test_replay_returns_the_current_task(client):
+    """TASK-104, TASK-108: same ids, first trace, no further history, in any state."""
+    first = await client.submit(trace=TRACE)
+    await client.cancel(first["task_id"])
+    again = await client.submit()
+    assert again == first | {k: again[k] for k in ("state", "terminal_at", "cancel_requested_at")}
+    assert again["state"] == "cancelled"
+    assert await client.reasons(first["task_id"]) == ["submitted", "cancel_requested", "cancelled"]
+
+
+async def test_conflict_changes_nothing(client, refused):
+    """TASK-105."""
+    first = await client.submit(data=1)
+    assert await refused(client.submit(data=1.0)) == "conflict"
+    assert await client.submit(data=1) == first
+
+
+async def test_keys_of_other_scopes_are_independent(client):
+    """TASK-103."""
+    first = await client.submit()
+    other = await client.submit(namespace=client.scope["namespace"] + "2")
+    assert other["task_id"] != first["task_id"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("not_found", "not_found"),
+        ("invalid_input", "invalid_input"),
+        ("incompatible", "invalid_input"),
+        ("integrity", "unavailable"),
+        ("io", "unavailable"),
+        ("unavailable", "unavailable"),
+        ("timed_out", "unavailable"),
+    ],
+)
+async def test_failures_of_the_program_store(client, programs, refused, kind, code):
+    """TASK-102: and no task is created."""
+    programs.failure = ProgramError(kind, "secret details")
+    assert await refused(client.submit()) == code
+    assert (await client.list())["items"] == []
+
+
+async def test_a_replay_never_asks_the_program_store(client, programs, refused):
+    """TASK-109: neither does a conflict."""
+    first = await client.submit()
+    programs.failure = ProgramError("io", "gone")
+    assert (await client.submit())["task_id"] == first["task_id"]
+    assert await refused(client.submit(data="other")) == "conflict"
+    assert programs.asked == 1
+
+
+async def test_a_competitor_commits_while_resolution_fails(client, programs):
+    """TASK-109: its binding is used for the reply."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+    resolve = programs.resolve
+
+    async def slow(program: ProgramRef) -> Descriptor:
+        asked.set()
+        await answer.wait()
+        raise ProgramError("io", "gone")
+
+    programs.resolve = slow
+    loser = asyncio.create_task(client.submit())
+    await asked.wait()
+    programs.resolve = resolve
+    winner = await client.submit()
+    answer.set()
+    assert await loser == winner
+
+
+async def test_concurrent_first_submissions(client):
+    """TASK-110: one task; matching callers get it, the others a conflict."""
+    calls = [client.submit(data=n % 2) for n in range(12)]
+    replies = await asyncio.gather(*calls, return_exceptions=True)
+    tasks = {reply["task_id"] for reply in replies if isinstance(reply, dict)}
+    codes = [reply.code for reply in replies if isinstance(reply, Refusal)]
+    assert len(tasks) == 1
+    assert codes == ["conflict"] * 6
+
+
+async def test_all_attempts_use_the_bound_descriptor(client, report, programs):
+    """TASK-101, DLV-041: whatever is published later."""
+    task = await client.submit(retry_policy={"max_attempts": 2, "retry_delay_ms": 0})
+    session = await client.open()
+    first = await client.assignment(session, 1)
+    await client.settle(first, report.failed("io"))
+
+    async def republished(program: ProgramRef) -> Descriptor:
+        return Descriptor(program=program, digest="sha256:" + "b" * 64, size=1)
+
+    programs.resolve = republished
+    second = await client.assignment(session, 2)
+    assert second["descriptor"] == first["descriptor"] == task["descriptor"]
