@@ -51,9 +51,15 @@ class Story:
         print(text, file=self.out, flush=True)
         self._drawn = 0
 
-    def tree(self, lines: list[str]) -> None:
-        """Redraw the tree in place on a terminal; elsewhere print it anew."""
-        if self.live and self._drawn:
+    def tree(self, before: list[str], lines: list[str]) -> None:
+        """Redraw the tree in place on a terminal; elsewhere tell only what changed, with the time."""
+        if not self.live:
+            seconds = time.monotonic() - self.began
+            for line in lines:
+                if line not in before:
+                    self.fact(f"{seconds:6.2f} s  {line}")
+            return
+        if self._drawn:
             self.out.write(f"\x1b[{self._drawn}A\x1b[J")
         print(*(f"     {line}" for line in lines), sep="\n", file=self.out, flush=True)
         self._drawn = len(lines)
@@ -89,7 +95,9 @@ class Watch:
             drawn.append(f"{'└─ branch' if branch else 'workflow'} {workflow_id}  {_told(state)}")
             for number, task in enumerate(tasks, start=1):
                 indent = "   " if branch else ""
-                drawn.append(f"{indent}   activation {number}: {task['state']}, attempts {task['attempt_count']}")
+                short = task["task_id"][-6:]
+                told = f"{task['state']}, attempts {task['attempt_count']}"
+                drawn.append(f"{indent}   activation {number} (task ...{short}): {told}")
         return self.workflow(self.workflow_id)["state"] in TERMINAL, drawn
 
     def waits_on_timer_only(self) -> bool:
@@ -132,7 +140,7 @@ def follow(watch: Watch, story: Story) -> Any:
     while True:
         over, lines = watch.lines()
         if lines != shown:
-            story.tree(lines)
+            story.tree(shown, lines)
             shown = lines
         if over:
             return watch.result()

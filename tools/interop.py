@@ -39,7 +39,8 @@ def run(release: str, folder: Path) -> int:
             "PROTOCOL3_QUEUES": "ours,published",
         }
         command = [environment / "bin/python", "-m", "pytest", "-q", "--rootdir=reference/interop"]
-        flags = ["-c", os.devnull, "-o", "asyncio_mode=auto", "-p", "no:cacheprovider", "reference/interop"]
+        modes = ["-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function"]
+        flags = ["-c", os.devnull, *modes, "-p", "no:cacheprovider", "reference/interop"]
         return subprocess.run([*command, *flags], cwd=ROOT, env=os.environ | variables, check=False).returncode
 
 

@@ -24,6 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fixtures import prepare
+
 ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL3 = [sys.executable, "-m", "protocol3.cli"]
 READY_SECONDS = 30
@@ -59,7 +61,7 @@ class System:
     def publish(self, program: str) -> dict[str, Any]:
         """Prepare `fixtures/programs/PROGRAM` for this interpreter and publish it; the descriptor."""
         prepared = self.folder / "packages" / program
-        _run([sys.executable, str(ROOT / "fixtures/programs" / program / "prepare.py"), str(prepared)])
+        prepare(program, prepared)
         told = _run([*PROTOCOL3, "program", "publish", "--source", str(prepared), "--store", str(self.store)])
         descriptor: dict[str, Any] = json.loads(told)
         return descriptor
@@ -103,8 +105,11 @@ class System:
         process.wait()
 
     def stop(self, name: str) -> int:
-        """Ask it to stop as a terminal would (SIGINT); its exit code."""
+        """Ask it to stop as a terminal would (SIGINT); its exit code. A process that ended by itself is a failure."""
         process = self._running.pop(name)
+        code = process.poll()
+        if code is not None:
+            raise SystemFailure(f"{name} had ended with exit code {code}:\n{_tail(self.log(name))}")
         process.send_signal(signal.SIGINT)
         try:
             return process.wait(STOP_SECONDS)
@@ -129,15 +134,11 @@ class System:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name in reversed(list(self._running)):
-            process = self._running[name]
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-        for name in reversed(list(self._running)):
+        for name in reversed(list(self._running)):  # the coordinator last: workers still settle with it
             try:
-                self._running.pop(name).wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                print(f"{name} did not stop; see {self.log(name)}", file=sys.stderr)
+                self.stop(name)
+            except SystemFailure as trouble:
+                print(trouble, file=sys.stderr)
 
     def _start(self, name: str, words: list[str], environment: dict[str, str] | None = None) -> None:
         self.commands[name] = ["protocol3", *words]
