@@ -16,6 +16,7 @@ async def test_cancel_ends_a_workflow_with_nothing_to_drain(flow, refused):
     assert await flow.outcome(root["workflow_id"]) == {"kind": "cancelled"}
     assert (await flow.task(root["activation_id"]))["state"] == "cancelled"
     assert await flow.nothing()
+    await flow.settled()
     assert await flow.owed() == 0
 
 
@@ -96,6 +97,7 @@ async def test_a_whole_tree_ends_from_the_leaves(flow, staged):
     assert (child_status["state"], task_status["state"]) == ("cancelled", "cancelled")
     assert root_end >= child_status["terminal_at"] >= max(grand_end, task_status["terminal_at"])
     assert await flow.nothing("idle")
+    await flow.settled()
     assert await flow.owed() == 0
     assert await flow.services.pool.fetchval("select count(*) from agenda where ref = $1", grand.workflow_id) == 0
 
