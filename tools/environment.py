@@ -113,7 +113,8 @@ def pip(env: Path, *arguments: str | Path) -> None:
 
 
 def run(command: list[str | Path], *, hint: str) -> None:
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    elsewhere = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, env=environment)
     if done.returncode != 0:
         words = " ".join(str(part) for part in command[1:4])

@@ -126,7 +126,7 @@ def _success(exchange: Exchange, route: Route) -> None:
     request = _request(exchange)
     try:
         route.echo(request, exchange.value)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         raise Violation(exchange.path, "status 200 for a request that lacks required members", "HTTP-019") from None
 
 

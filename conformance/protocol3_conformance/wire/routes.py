@@ -33,6 +33,11 @@ def _scope(query: dict[str, str]) -> dict[str, str]:
     return {"tenant_id": query["tenant_id"], "namespace": query["namespace"]}
 
 
+def _number(digits: str) -> int:
+    """Thousands of leading zeros are allowed (HTTP-056), but too long for int()."""
+    return int(digits.lstrip("0") or "0")
+
+
 def _submission(request: Any, reply: Any) -> None:
     """CLI-051…054: what was sent comes back, number classes included."""
     _equal(reply["idempotency_key"], request["idempotency_key"], "reply.idempotency_key", "CLI-051")
@@ -53,7 +58,7 @@ def _task_result(query: Any, reply: Any) -> None:
 
 
 def _history(query: Any, reply: Any) -> None:
-    after = int(query.get("after_sequence", "0"))
+    after = _number(query.get("after_sequence", "0"))
     for entry in reply:
         _equal(entry["event"]["task_id"], query["task_id"], "reply[].event.task_id", "TASK-133")
     first = not reply or reply[0]["sequence"] == after + 1
@@ -69,7 +74,7 @@ def _attempt(query: Any, reply: Any) -> None:
 
 def _page(query: Any, reply: Any) -> None:
     """CLI-072…075."""
-    limit = int(query.get("limit", str(bound("DEFAULT_TASK_PAGE"))))
+    limit = _number(query.get("limit", str(bound("DEFAULT_TASK_PAGE"))))
     items = reply["items"]
     require(len(items) <= limit, "reply.items", f"{len(items)} items, limit {limit}", "DISC-011", "CLI-072")
     for item in items:
@@ -77,8 +82,8 @@ def _page(query: Any, reply: Any) -> None:
         for name in ("state", "queue", "correlation_key"):
             if name in query:
                 _equal(item[name], query[name], f"reply.items[].{name}", "DISC-007", "CLI-074")
-        since, until = int(query.get("submitted_from", "0")), query.get("submitted_until")
-        inside = since <= item["submitted_at"] and (until is None or item["submitted_at"] < int(until))
+        since, until = _number(query.get("submitted_from", "0")), query.get("submitted_until")
+        inside = since <= item["submitted_at"] and (until is None or item["submitted_at"] < _number(until))
         require(inside, "reply.items[].submitted_at", "is outside the requested range", "DISC-007", "CLI-074")
     cursor = reply["next_cursor"]
     require(cursor is None or len(items) == limit, "reply.next_cursor", "on a page not full", "DISC-012", "CLI-075")

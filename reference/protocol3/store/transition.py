@@ -91,7 +91,7 @@ class Transitions:
                 if held is None:
                     return None
                 verdict = decide(await load(connection, held), Fresh(os.urandom(16)))
-                if not await connection.fetchval(APPLY, *_arguments(verdict)):
+                if not await connection.fetchval(APPLY, *arguments(verdict)):
                     raise _Miss
         except (_Miss, *_MISSES):
             return None
@@ -111,7 +111,7 @@ class Transitions:
                     if isinstance(verdict, Rejected):
                         raise _refusal(verdict)
                     guards = verdict.guards
-                    if not await connection.fetchval(APPLY, *_arguments(verdict)):
+                    if not await connection.fetchval(APPLY, *arguments(verdict)):
                         raise _Miss
             except (_Miss, *_MISSES):
                 continue
@@ -121,7 +121,7 @@ class Transitions:
 
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
         try:
-            held = await connection.fetchval(APPLY, *_arguments(verdict))
+            held = await connection.fetchval(APPLY, *arguments(verdict))
         except _MISSES:
             return False
         if held:
@@ -149,7 +149,7 @@ def _guard_rows(guards: Iterable[Guard]) -> list[tuple[str, str, int, int, bool]
     return [(g.kind, g.id, g.part, g.version, g.seen) for g in sorted(guards, key=lambda g: g.order)]
 
 
-def _arguments(verdict: Accepted) -> list[Any]:
+def arguments(verdict: Accepted) -> list[Any]:
     """The arguments of `apply`. Versions are set here: a guarded record gets its guard's version + 1."""
     versions = {(g.kind, g.id, g.part): g.version for g in verdict.guards if not g.seen}
     latest: dict[tuple[type[Any], Any], Any] = {}

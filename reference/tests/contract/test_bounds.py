@@ -212,18 +212,20 @@ def test_output_depth_of_an_ordinary_task() -> None:
     refuse("settle-completed", document, "output")
 
 
-def test_settlement_size() -> None:
-    """JSON-067: judged by check_size, not while reading; float spelling counts, not the bytes received."""
-    sample = with_value("settle-completed", "report.report.outcome.output", "")
-    empty = compact_size(sample)
-    for extra, fits in ((0, True), (1, False)):
-        sample["report"]["report"]["outcome"]["output"] = "x" * (limits.SETTLEMENT_BODY_BYTES - empty + extra)
-        command = SettleCommand.from_json(sample)
-        if fits:
-            command.check_size()
-        else:
-            with pytest.raises(Refusal, match="8388608 bytes"):
-                command.check_size()
+@pytest.mark.parametrize("traced", [True, False])
+def test_settlement_size(traced: bool) -> None:
+    """JSON-067: judged by check_size, not while reading; a trace that is not there costs nothing (LIM-011)."""
+    document = with_value("settle-completed", "report.report.outcome.output", "")
+    if not traced:
+        del document["processing_trace"]
+    room = limits.SETTLEMENT_BODY_BYTES - compact_size(document)
+    outcome = document["report"]["report"]["outcome"]
+    outcome["output"] = "x" * room
+    SettleCommand.from_json(document).check_size()
+    outcome["output"] += "x"
+    too_large = SettleCommand.from_json(document)
+    with pytest.raises(Refusal, match="8388608 bytes"):
+        too_large.check_size()
 
 
 def test_decision_is_measured_as_received_and_normalised() -> None:

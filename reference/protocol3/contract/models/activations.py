@@ -9,7 +9,6 @@ from protocol3.contract.cloudevents import external_event
 from protocol3.contract.fields import Fields, boolean, distinct, each, integer, present
 from protocol3.contract.limits import (
     CALLABLE_BYTES,
-    CONTEXT_BYTES,
     INPUTS,
     INPUTS_BYTES,
     LOCAL_LEDGER_BYTES,
@@ -263,7 +262,10 @@ class ActivationContext:
         return context
 
     def check(self, at: str = "body") -> None:
-        """Refuses a context whose members contradict each other or break a size (ACT-021…023, WF-032)."""
+        """Refuses a context whose members contradict each other or break a size (ACT-021, ACT-022, WF-032).
+
+        The limit of the whole follows from those of its parts (LIM-022).
+        """
         check_lineage(at, self.workflow_id, self.parent_workflow_id, self.root_workflow_id)
         if self.wake is not None and self.inputs:
             raise invalid(f"{at}.inputs", "must be empty beside a wake")
@@ -273,8 +275,6 @@ class ActivationContext:
             raise too_large(f"{at}.inputs", INPUTS_BYTES)
         if compact_size(context["local_steps"]) > LOCAL_LEDGER_BYTES:
             raise too_large(f"{at}.local_steps", LOCAL_LEDGER_BYTES)
-        if compact_size(context) > CONTEXT_BYTES:
-            raise too_large(at, CONTEXT_BYTES)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {

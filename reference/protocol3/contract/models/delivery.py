@@ -107,8 +107,8 @@ class RenewCommand:
 class SettleCommand:
     """The report of an attempt, sent by its owner.
 
-    `from_json` covers the first step of DLV's decision order. The texts of `processing_trace` and the size come later
-    in that order, so `check_trace` and `check_size` are for the operation to call (part 10 section 12.3).
+    `from_json` is step 1 of part 10 section 12.3. The texts of `processing_trace` (step 4) and the size (step 5) are
+    judged after the owner, so the operation calls `check_trace` and `check_size` in their turn.
     """
 
     owner: LeaseOwner

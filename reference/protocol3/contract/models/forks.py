@@ -5,7 +5,7 @@ from typing import Self
 
 from protocol3.contract.application import application_value, too_large
 from protocol3.contract.fields import Fields, boolean, distinct, each, present
-from protocol3.contract.limits import BRANCHES, DEFAULT_ATTEMPT_TIMEOUT_MS, FORK_BODY_BYTES, FORK_REQUEST_BYTES
+from protocol3.contract.limits import BRANCHES, DEFAULT_ATTEMPT_TIMEOUT_MS, FORK_REQUEST_BYTES
 from protocol3.contract.models.common import (
     DEFAULT_RETRY_POLICY,
     LeaseOwner,
@@ -102,7 +102,10 @@ class ForkRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkCommand:
-    """A fork by its owner; `processing_trace` is no part of its identity (FRK-007)."""
+    """A fork by its owner; `processing_trace` is no part of its identity (FRK-007).
+
+    The compact limit of the whole command follows from those of its parts (FRK-010), so it has no check.
+    """
 
     owner: LeaseOwner
     fork: ForkRequest
@@ -118,8 +121,6 @@ class ForkCommand:
             )
         if command.owner.generation < 1:
             raise invalid(f"{at}.owner.generation", "must be at least 1")
-        if compact_size(command.to_json()) > FORK_BODY_BYTES:
-            raise too_large(at, FORK_BODY_BYTES)
         return command
 
     def to_json(self) -> dict[str, JsonValue]:

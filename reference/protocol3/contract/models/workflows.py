@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from protocol3.contract import query
-from protocol3.contract.application import too_large
 from protocol3.contract.cloudevents import external_event
 from protocol3.contract.fields import Fields, boolean, present
-from protocol3.contract.limits import EVENT_BODY_BYTES, EVENT_SOURCE_BYTES
+from protocol3.contract.limits import EVENT_SOURCE_BYTES
 from protocol3.contract.models.activations import (
     ActivationContext,
     ChildResult,
@@ -179,7 +178,10 @@ class WorkflowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCommand:
-    """An external event for one wait key, kept as it came (EVT-001); at most 70 KiB in all."""
+    """An external event for one wait key, kept as it came (EVT-001).
+
+    The compact limit of the whole command follows from those of its parts (JSON-063, TXT-001), so it has no check.
+    """
 
     scope: Scope
     workflow_id: str
@@ -189,15 +191,12 @@ class EventCommand:
     @classmethod
     def from_json(cls, value: JsonValue, at: str = "body") -> Self:
         with Fields(value, at) as f:
-            command = cls(
+            return cls(
                 scope=f.required("scope", Scope.from_json),
                 workflow_id=f.required("workflow_id", identifier),
                 key=f.required("key", identifier),
                 event=f.required("event", external_event),
             )
-        if compact_size(command.to_json()) > EVENT_BODY_BYTES:
-            raise too_large(at, EVENT_BODY_BYTES)
-        return command
 
     @property
     def event_id(self) -> str:
