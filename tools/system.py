@@ -129,6 +129,8 @@ class System:
         return self._call(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers))
 
     def __enter__(self) -> Self:
+        # The parts are in sessions of their own: whoever ends this tool politely must not leave them behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         return self
 
     def __exit__(
