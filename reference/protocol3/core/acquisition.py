@@ -61,14 +61,10 @@ def judge(poll: Poll) -> Verdict | None:
 
 
 def complete_empty(poll: Poll) -> Accepted:
-    """The sequence is over and brought nothing (DLV-012). Only for an admitted poll.
-
-    An attempt that was left behind because its time is over is a guard: a renewal may have been under way.
-    """
+    """The sequence is over and brought nothing (DLV-012). Only for an admitted poll."""
     draft = Draft()
     write_cursor(draft, poll, None)
-    if poll.task is not None and poll.attempt is not None and poll.attempt.state == "active":
-        draft.guard(task_seen(poll.task))
+    guard_former(draft, poll)
     session = poll.session
     assert session is not None
     return draft.accepted(AcquireEmpty(sequence=poll.command.sequence), poll.clock, valid_until=[session.expires_at])
@@ -87,6 +83,12 @@ def write_cursor(draft: Draft, poll: Poll, attempt: Attempt | None) -> None:
         draft.guard(Guard(kind="cursor", id=cursor.session_id, part=cursor.consumer_id, version=cursor.version))
     task_id, attempt_id = (None, None) if attempt is None else (attempt.task_id, attempt.id)
     draft.write(replace(cursor, sequence=command.sequence, task_id=task_id, attempt_id=attempt_id))
+
+
+def guard_former(draft: Draft, poll: Poll) -> None:
+    """Leaving an attempt behind because its time is over relies on the clock: a renewal may have been under way."""
+    if poll.task is not None and poll.attempt is not None and poll.attempt.state == "active":
+        draft.guard(task_seen(poll.task))
 
 
 def _session(poll: Poll) -> Verdict | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from protocol3.contract.limits import CLEANUP_GRACE_MS, LEASE_MS
-from protocol3.core.acquisition import Assigned, Poll, judge, write_cursor
+from protocol3.core.acquisition import Assigned, Poll, guard_former, judge, write_cursor
 from protocol3.core.authority import live_until
 from protocol3.core.finalisation import changed, latest_instant
 from protocol3.core.history import append
@@ -25,8 +25,7 @@ class Claims:
 def claim_for(polls: Sequence[Poll], candidates: Iterable[tuple[Task, TaskBody]], fresh: Fresh) -> Accepted:
     """Hands candidates to admitted polls, both in their order; replies with Claims.
 
-    The caller holds the locks of sessions, cursors and candidates. A renewal of the consumer's former attempt relies on
-    the cursor, so that attempt needs no guard here.
+    A former attempt that is over by time alone is a guard: a renewal may have been under way.
     """
     draft = Draft()
     assigned: dict[int, Assigned] = {}
@@ -85,4 +84,5 @@ def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh) ->
     draft.write(task, attempt, Agenda(kind="lease", ref=task.id, scope_id=task.scope_id, due=due))
     draft.wake(AgendaWake(due=due))
     write_cursor(draft, poll, attempt)
+    guard_former(draft, poll)
     return Assigned(sequence=poll.command.sequence, task=task, attempt=attempt, body=body, now=now)

@@ -73,6 +73,13 @@ class Transitions:
                 return verdict.reply
             return await self._locked(connection, verdict.guards, load, decide)
 
+    async def run_once(
+        self, connection: Connection, load: Load[Loaded], decide: Callable[[Loaded, Fresh], Accepted]
+    ) -> Any:
+        """Decide and apply once, without locks before; the reply, None after a miss."""
+        verdict = decide(await load(connection), Fresh(os.urandom(16)))
+        return verdict.reply if await self._applied(connection, verdict) else None
+
     async def run_holding(
         self,
         connection: Connection,
@@ -120,6 +127,8 @@ class Transitions:
         raise Refusal("unavailable", "the records kept changing; repeat the command")
 
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
+        if not verdict.records and not verdict.guards:
+            return True
         try:
             held = await connection.fetchval(APPLY, *arguments(verdict))
         except _MISSES:

@@ -230,7 +230,7 @@ async def test_a_store_that_fails_is_unavailable_not_empty(client, monkeypatch):
     async def broken(*_: object) -> None:
         raise OSError
 
-    monkeypatch.setattr("protocol3.store.loads.claims.work", broken)
+    monkeypatch.setattr("protocol3.store.loads.claims.claiming", broken)
     with pytest.raises(Refusal) as refused:
         await client.poll(session, 1)
     assert refused.value.code == "unavailable"

@@ -64,11 +64,16 @@ def test_several_polls_get_different_tasks(make):
 
 
 def test_guards_of_a_claim(make):
-    """Session seen, cursor and task changed; a former attempt is covered by the cursor."""
+    """Session seen, cursor and task changed; seen as well a former attempt that is over by time alone."""
     poll = make.poll(sequence=5, attempt=make.attempt(lease_expires_at=make.now))
     verdict = claim_for([poll], [(make.queued(id="next"), make.body())], make.fresh())
     found = {(guard.kind, guard.id, guard.seen) for guard in verdict.guards}
-    assert found == {("session", "ws", True), ("cursor", "ws", False), ("task", "next", False)}
+    assert found == {
+        ("session", "ws", True),
+        ("cursor", "ws", False),
+        ("task", "next", False),
+        ("task", "task", True),
+    }
 
 
 def test_open_session(make, written):

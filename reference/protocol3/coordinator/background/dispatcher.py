@@ -2,8 +2,8 @@
 
 Waiting commits nothing and holds nothing: a poll is an entry in a list. A dispatcher lives while polls wait. It looks
 when a task may have become claimable (a wake after a commit), when a delayed retry becomes due, and once a second
-besides. It claims for several polls in one transaction, of tasks that nobody else holds, so that consumers of all
-processes get different tasks and never wait for each other (DLV-025, DLV-038).
+besides. It claims for several polls with one decision; where several processes claim from a queue, tasks that nobody
+else holds, so that consumers get different tasks and do not wait for each other (DLV-025, DLV-038).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ BATCH: Final = 16
 WAITING: Final = 4_096
 #: Seconds between looks when nothing rings (DLV-033).
 LOOK_S: Final = 1.0
+#: Seconds for which a dispatcher locks before it claims, once another process was faster.
+CONTENDED_S: Final = 5.0
 
 _log: Final = logging.getLogger("protocol3.dispatcher")
 
@@ -104,6 +106,7 @@ class Dispatcher:
         self._waiters: dict[Waiter, None] = {}
         self._bell = Bell()
         self._judged_at = asyncio.get_running_loop().time()
+        self._contended_until = 0.0
         self.task = asyncio.create_task(self._run(on_end))
 
     def ring(self) -> None:
@@ -132,11 +135,16 @@ class Dispatcher:
     async def _turn(self) -> float:
         """Serve whom there is work for; the seconds after which something may have changed."""
         impatient = [waiter for waiter in self._waiters if not waiter.patient]
+        rest = LOOK_S
         try:
             async with self._transitions.pool.acquire() as connection:
-                work = await self._look(connection)
-                while work.ready and self._open() and await self._claim(connection, work.ready):
+                await self._claim(connection, BATCH)
+                while self._open():
                     work = await self._look(connection)
+                    if work.ahead_ms is not None:
+                        rest = min(work.ahead_ms / 1000, LOOK_S)
+                    if not work.ready or not await self._claim(connection, work.ready):
+                        break
                 await self._judge_again(connection)
         except Exception as error:  # noqa: BLE001  # the database may be away; whoever is patient waits on
             _log.warning("dispatching failed: %s", type(error).__name__)
@@ -146,7 +154,7 @@ class Dispatcher:
             return LOOK_S
         for waiter in impatient:
             waiter.release()
-        return LOOK_S if work.ahead_ms is None else min(work.ahead_ms / 1000, LOOK_S)
+        return rest
 
     def _open(self) -> list[Waiter]:
         """Those without an answer, one of each consumer, in order of arrival."""
@@ -159,23 +167,46 @@ class Dispatcher:
     async def _look(self, connection: Connection) -> loads.Work:
         return await loads.work(connection, self._transitions.sql, self._scope_id, self._queue, BATCH)
 
-    async def _claim(self, connection: Connection, ready: int) -> bool:
-        """One transaction for the first waiters; whether anybody was served or is to be judged again."""
-        served = self._open()[: min(ready, BATCH)]
+    async def _claim(self, connection: Connection, most: int) -> bool:
+        """Serve the first waiters with one decision; whether anybody was served or is to be judged again.
+
+        Without locks first, which is quicker. After a miss another process claims from this queue as well: then for a
+        while only tasks that it does not hold, for which nobody waits.
+        """
+        served = self._open()[: min(most, BATCH)]
         commands = [waiter.command for waiter in served]
-        sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
-        claims: Claims | None = await self._transitions.run_holding(
-            connection,
-            lambda c: loads.lock(c, scope_id, queue, commands),
-            lambda c, ids: loads.claiming(c, sql, scope_id, commands, ids),
-            lambda loaded, fresh: claim_for(*loaded, fresh),
-        )
+        claims = None
+        if asyncio.get_running_loop().time() >= self._contended_until:
+            claims = await self._claim_free(connection, commands)
+            if claims is None:
+                self._contended_until = asyncio.get_running_loop().time() + CONTENDED_S
+        if claims is None:
+            claims = await self._claim_locked(connection, commands)
         if claims is None:
             return False
         for position, reply in claims.assigned.items():
             served[position].release(reply)
         self._release(served[n] for n in (*claims.assigned, *claims.answered))
         return bool(claims.assigned or claims.answered)
+
+    async def _claim_free(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
+        sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
+        claims: Claims | None = await self._transitions.run_once(
+            connection,
+            lambda c: loads.claiming(c, sql, scope_id, queue, commands, None),
+            lambda loaded, fresh: claim_for(*loaded, fresh),
+        )
+        return claims
+
+    async def _claim_locked(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
+        sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
+        claims: Claims | None = await self._transitions.run_holding(
+            connection,
+            lambda c: loads.lock(c, scope_id, queue, commands),
+            lambda c, ids: loads.claiming(c, sql, scope_id, queue, commands, ids),
+            lambda loaded, fresh: claim_for(*loaded, fresh),
+        )
+        return claims
 
     async def _judge_again(self, connection: Connection) -> None:
         """Once a second, find waiting polls whose session ended or whose sequence another process completed."""

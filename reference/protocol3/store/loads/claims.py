@@ -37,7 +37,10 @@ left join cursor c on c.session_id = s.id and c.consumer_id = u.consumer_id
 left join task t on t.id = c.task_id
 left join attempt a on a.id = c.attempt_id
 left join task_body b on b.task_id = t.id and c.sequence = u.sequence
-left join unnest($4::text[]) with ordinality as i(id, n) on i.n = u.n
+left join unnest(coalesce($4::text[], array(
+  select id from task where scope_id = $5 and queue = $6 and state = 'queued' and available_at <= (select {now($5)})
+  order by available_at, submitted_at, id limit cardinality($1::text[])
+))) with ordinality as i(id, n) on i.n = u.n
 left join task k on k.id = i.id
 left join task_body d on d.task_id = k.id
 order by u.n
@@ -75,10 +78,19 @@ async def lock(
 
 
 async def claiming(
-    connection: Connection, sql: Sql, scope_id: int, commands: Sequence[AcquireCommand], ids: Sequence[str]
+    connection: Connection,
+    sql: Sql,
+    scope_id: int,
+    queue: str,
+    commands: Sequence[AcquireCommand],
+    ids: Sequence[str] | None,
 ) -> tuple[list[Poll], list[tuple[Task, TaskBody]]]:
-    """The polls as they stand and the candidates, after `lock` in the same transaction; one statement for both."""
-    rows = await connection.fetch(sql(_CLAIMING), *_consumers(commands), [c.sequence for c in commands], ids)
+    """The polls as they stand and as many candidates, from one snapshot.
+
+    The candidates are the tasks that `lock` locked before, or else the first ones that are due.
+    """
+    sequences = [command.sequence for command in commands]
+    rows = await connection.fetch(sql(_CLAIMING), *_consumers(commands), sequences, ids, scope_id, queue)
     polls = [
         Poll(
             command=command,
@@ -93,7 +105,8 @@ async def claiming(
         )
         for command, row in zip(commands, rows, strict=True)
     ]
-    return polls, [(record_of(Task, r["candidate"]), record_of(TaskBody, r["data"])) for r in rows[: len(ids)]]
+    found = [(record_of(Task, row["candidate"]), record_of(TaskBody, row["data"])) for row in rows]
+    return polls, [(task, body) for task, body in found if task is not None]
 
 
 def _consumers(commands: Sequence[AcquireCommand]) -> tuple[list[str], list[int]]:
