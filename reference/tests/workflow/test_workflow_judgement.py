@@ -182,6 +182,14 @@ def staged(make, succeeded):
     return _staged
 
 
+@pytest.mark.parametrize("change", [{"kind": None}, {"kind": "process"}, {"extra": 1}, {"attempt_timeout_ms": 59_999}])
+def test_a_command_of_another_shape_makes_the_decision_invalid(make, succeeded, change):
+    """CHD-001, DEC-011."""
+    error = judge(*succeeded(make.decision("continue", commands=[make.command("a"), make.command("b", **change)])))
+    assert isinstance(error, ApplicationError)
+    assert error.kind == "decision_invalid"
+
+
 def program(id, version="1"):
     return {"id": id, "version": version}
 

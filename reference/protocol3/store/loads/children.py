@@ -35,7 +35,7 @@ _RESULTS = f"""
 select c.key, ct, a, case when r.size <= {_TOO_LARGE} then s end as s, r.size > {_TOO_LARGE} as too_large, cw, o
 from {LINKED}
 left join attempt a on a.id = ct.latest_attempt_id
-left join settlement s on s.attempt_id = a.id
+left join settlement s on s.attempt_id = a.id and ct.state <> 'cancelled'
 left join lateral (select octet_length(s.command) + coalesce(octet_length(s.output), 0) as size) r on true
 left join outcome o on o.workflow_id = cw.id
 where c.workflow_id = $1 and c.key = any($2)

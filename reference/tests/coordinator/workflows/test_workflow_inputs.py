@@ -263,6 +263,18 @@ async def test_a_result_that_alone_is_too_large(flow, staged):
     assert (await flow.outcome(root["workflow_id"]))["error"]["kind"] == "decision_application_failed"
 
 
+async def test_a_cancelled_child_is_small_whatever_it_reported(flow, staged):
+    """CHD-040, CHD-056, TASK-206: a report that cancellation overruled is no part of the result."""
+    await flow.submit()
+    await (await flow.start()).decide("suspend", commands=[staged("a")], until=["a"])
+    task = await flow.start("rates")
+    await task.succeed("x" * 600_000, quiescence="unconfirmed")
+    await flow.cancel_task(task.task_id)
+    assert await task.confirm() == "cancelled"
+    inputs = (await (await flow.start()).context())["inputs"]
+    assert inputs == {"a": {"task_id": task.task_id, "state": "cancelled", "outcome": {"kind": "cancelled"}}}
+
+
 async def test_seventeen_levels_and_no_more(flow, staged):
     """CHD-025, LIM-020: depth 16 is reached, and may own tasks but no workflow."""
     await flow.submit(queue="rates")
