@@ -34,7 +34,7 @@ PREFIXES = (
     *("EVT", "TMR", "DRN", "RCV", "APR", "LIM", "RACE", "ERR", "REQ", "RUN", "WRK", "HLP", "PKG"),
 )
 NUMBER = r"(?:[ABC]\d{2}|\d{2,3})(?!\d)"
-SPAN = r"\s*(?:\.{2,3}|…|–|\bto\b)\s*"
+SPAN = r"\s*(?:\.{2,3}|…|\u2013|\bto\b)\s*"
 FURTHER = rf"{SPAN}|\s*/\s*|\s*,\s*(?:and\s+)?|\s+and\s+"
 # One ID, then what continues it: a range, or bare numbers of the same prefix. `HTTP-013, 017, 018` are three IDs.
 CITATION = re.compile(

@@ -29,18 +29,18 @@ SENTENCE = 110  # characters of a rule's sentence
 
 RULES = f"""\
 **Implemented**: a docstring or comment below `reference/protocol3` or `fixtures/programs` cites the ID at a function,
-class, constant or line. The docstring of a module counts when the module has at most {SMALL} lines; a range of more than
-{WIDE} IDs counts only there. What does not count is shown in parentheses.
+class, constant or line. The docstring of a module counts when the module has at most {SMALL} lines, a range of more
+than {WIDE} IDs only there too. What does not count is shown in parentheses.
 
-**Tested**: a test function (its docstring, comments or parameters) or a module-level parameter table below
-`reference/tests` or `reference/interop` cites it, with the same rule for modules and ranges; or a check of the
-conformance suite lists it in its `cites`; or the suite's wire layer, which judges every exchange of every check, names it.
+**Tested**: a test function (its docstring, comments or parameters) or a table of parameters below `reference/tests` or
+`reference/interop` cites it, modules and ranges as above; or a check of the conformance suite lists it in its `cites`;
+or the suite's wire layer, which judges every exchange of every check, names it.
 
-**States**: *both*; *excused*: what is absent has a written reason (an optional profile that is not offered, a rule without
-code of its own, a rule that cannot be observed); *open*: known to be not implemented, or not proven, with what is missing;
-*missing*: neither. Reasons are in `tools/coverage_reasons.toml`. A row with `(= ID)` has the state of its owners, a `REQ` row
-that of the rules it maps to. `RACE` rows combine rules that are implemented elsewhere and need a test only. *Informative*
-rows are not judged."""
+**States**: *both*; *excused*: what is absent has a written reason (an optional profile that is not offered, a rule
+without code of its own, a rule that cannot be observed); *open*: known to be not implemented or not proven, with what is
+missing; *missing*: neither evidence nor reason. The reasons are in `tools/coverage_reasons.toml`. A row with `(= ID)` has
+the state of its owners, a `REQ` row that of the rules it maps to. `RACE` rows combine rules that are implemented
+elsewhere and need a test only. *Informative* rows are not judged."""
 
 
 class State(enum.StrEnum):
