@@ -142,10 +142,14 @@ class Module:
         return max(around, key=lambda span: (span[0], -span[1]))[2] if around else ""
 
     def docstrings(self) -> Iterator[Text]:
-        """Strings that stand for themselves: docstrings of modules, classes, functions, attributes."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Expr) and (text := _string(node.value)) is not None:
-                yield Text(line=node.lineno, holder=self.holder(node.lineno), value=text)
+        """Strings that stand for themselves: docstrings of modules, classes, functions, and of constants above them."""
+        for block in ast.walk(self.tree):
+            body = getattr(block, "body", None)
+            for before, node in zip([None, *body], body, strict=False) if isinstance(body, list) else ():
+                if isinstance(node, ast.Expr) and (text := _string(node.value)) is not None:
+                    constant = isinstance(before, ast.Assign | ast.AnnAssign)
+                    holder = self.holder(before.lineno if constant else node.lineno)
+                    yield Text(line=node.lineno, holder=holder, value=text)
 
     def strings(self) -> Iterator[Text]:
         """All other strings."""

@@ -37,9 +37,9 @@ than {WIDE} IDs only there too. What does not count is shown in parentheses.
 or the suite's wire layer, which judges every exchange of every check, names it.
 
 **States**: *both*; *excused*: what is absent has a written reason (an optional profile that is not offered, a rule
-without code of its own, a rule that cannot be observed); *open*: known to be not implemented or not proven, with what is
-missing; *missing*: neither evidence nor reason. The reasons are in `tools/coverage_reasons.toml`. A row with `(= ID)` has
-the state of its owners, a `REQ` row that of the rules it maps to. `RACE` rows combine rules that are implemented
+without code of its own, a rule that cannot be observed); *open*: known to be not implemented or not proven, with what
+is missing; *missing*: neither. The reasons are in `tools/coverage_reasons.toml`. A row with `(= ID)`
+has the state of its owners, a `REQ` row that of the rules it maps to. `RACE` rows combine rules that are implemented
 elsewhere and need a test only. *Informative* rows are not judged."""
 
 

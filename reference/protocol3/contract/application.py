@@ -19,5 +19,5 @@ def application_value(
 
 
 def too_large(at: str, max_bytes: int) -> Refusal:
-    """The refusal of a value whose compact encoding breaks its limit."""
+    """The refusal of a value whose compact encoding breaks its limit; nothing is ever cut (LIM-021)."""
     return invalid(at, f"must be at most {max_bytes} bytes of compact JSON")

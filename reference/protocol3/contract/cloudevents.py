@@ -30,7 +30,10 @@ _WORKFLOW_IDS: Final = ("ldgworkflowid", "ldgactivationid", "ldgparentworkflowid
 
 
 def external_event(value: JsonValue, at: str) -> dict[str, JsonValue]:
-    """A complete external event, returned as it is (TXT-025, TXT-026, JSON-063). Raises Refusal."""
+    """A complete external event, returned as it is (TXT-025, TXT-026, JSON-063). Raises Refusal.
+
+    Attributes that look like those of an invocation are plain ones here (TXT-028, EVT-002).
+    """
     event = cloud_event(value, at)
     identifier(event["id"], f"{at}.id", ID_BYTES)
     _json_data(event, at)
@@ -72,7 +75,7 @@ def new_invocation_event(
     traceparent: str | None = None,
     tracestate: str | None = None,
 ) -> dict[str, JsonValue]:
-    """The event of one attempt: exactly the attributes of part 10 section 10.2, absent ones omitted (DLV-042)."""
+    """The event of one attempt: exactly the attributes of part 10 section 10.2 (DLV-042, ACT-004, TRC-022)."""
     event: dict[str, JsonValue | None] = {
         "specversion": "1.0",
         "id": event_id,
@@ -98,7 +101,7 @@ def new_invocation_event(
 
 
 def cloud_event(value: JsonValue, at: str) -> dict[str, JsonValue]:
-    """The general profile: names and values of attributes, the required ones, URI, time and trace forms."""
+    """The general profile (DLV-046): attributes, the required ones (TXT-022), URI (TXT-023, TXT-024), time, trace."""
     if not isinstance(value, dict):
         raise invalid(at, "must be an object")
     for name, attribute in value.items():

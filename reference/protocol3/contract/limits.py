@@ -6,6 +6,7 @@ from protocol3_spec import limits as _limits
 
 
 def _bound(name: str) -> int:
+    """An inclusive bound: the value itself is accepted everywhere (LIM-020)."""
     return _limits()[name].value
 
 

@@ -21,22 +21,24 @@ class InvalidJson(ValueError):
 
 
 def decode(body: bytes, *, max_depth: int = REQUEST_DEPTH) -> JsonValue:
-    """The one value of a document (JSON-001…034). Raises InvalidJson, however deep, long or odd the document is.
+    """The one value of a document. Raises InvalidJson, however deep, long or odd the document is.
 
+    Grammar, white space, strings and escapes are the standard decoder's (JSON-001, JSON-002, JSON-005, JSON-008 to
+    JSON-010, JSON-012, JSON-026); to it a byte order mark is no white space (JSON-004). The hooks below do the rest.
     `max_depth` stays in the hundreds: the standard decoder and encoder recurse that deep.
     """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidJson("not UTF-8") from None
+        raise InvalidJson("not UTF-8") from None  # JSON-003
     if deeper_than(max_depth, body):
-        raise InvalidJson(f"nested deeper than {max_depth}")
+        raise InvalidJson(f"nested deeper than {max_depth}")  # JSON-031, JSON-033
     try:
         value: JsonValue = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise InvalidJson(f"not JSON at character {error.pos}") from None
     if _SURROGATE_ESCAPE.search(body):
-        encode(value)  # a lone surrogate has no UTF-8 form; an escaped pair is one scalar by now (JSON-011)
+        encode(value)  # a lone surrogate has no UTF-8 form; an escaped pair is one scalar by now (JSON-011, TXT-008)
     return value
 
 
@@ -123,11 +125,12 @@ def _shortest(number: float) -> tuple[str, str, int]:
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise InvalidJson("repeated member name")
+        raise InvalidJson("repeated member name")  # JSON-006, JSON-007: names are unescaped by now
     return members
 
 
 def _integer(digits: str) -> int | float:
+    """JSON-020, JSON-021."""
     if digits == "-0":
         return -0.0  # JSON-022
     if len(digits) > 20:  # the longest in range; also keeps the conversion of huge numbers cheap
@@ -139,6 +142,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _float(token: str) -> float:
+    """JSON-023 to JSON-025: Python rounds and underflows as they want."""
     number = float(token)
     if not isfinite(number):
         raise InvalidJson("float out of range")

@@ -1,4 +1,7 @@
-"""The text classes of part 00 section 2.1. Each function takes a decoded value and returns it as text or refuses it."""
+"""The text classes of part 00 section 2.1. Each function takes a decoded value and returns it as text or refuses it.
+
+Bodies and queries are judged by the same functions (TXT-009).
+"""
 
 import re
 from typing import Final

@@ -174,7 +174,10 @@ Decision: TypeAlias = Suspend | Continue | Wait | Complete | Fail
 
 
 def decode_decision(value: JsonValue) -> Decision:
-    """The decision with its commands normalised. Raises DecisionInvalid (DEC-010…012)."""
+    """The decision with its commands normalised. Raises DecisionInvalid (DEC-010…012).
+
+    The limit of the whole bounds the output too (DEC-015, JSON-068) and counts our own spelling (LIM-031).
+    """
     try:
         decision = _decision(value, "decision")
         if max(compact_size(value), compact_size(decision_to_json(decision))) > DECISION_BYTES:
@@ -219,7 +222,7 @@ def _decision(value: JsonValue, at: str) -> Decision:
             case "wait":
                 checkpoint, wait = _checkpoint(f, at), f.required("wait", _wait)
                 return Wait(activation_id=activation_id, revision=revision, checkpoint=checkpoint, wait=wait)
-            case "complete":
+            case "complete":  # no commands can ride on these two (DEC-014)
                 output = application_value(f.raw("output"), f"{at}.output")
                 return Complete(activation_id=activation_id, revision=revision, output=output)
             case "fail":

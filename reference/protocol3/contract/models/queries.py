@@ -1,4 +1,4 @@
-"""The questions of the GET routes, read from a raw query string (HTTP-050…059)."""
+"""The questions of the GET routes, read from a raw query string before any lookup (HTTP-050…059)."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -77,7 +77,7 @@ class HistoryQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskListQuery:
-    """Filters of the task list; None is no filter, an empty correlation key is one (part 10 section 6).
+    """Filters of the task list; None is no filter, an empty correlation key is one (HTTP-057, DISC-001).
 
     Times are Unix milliseconds, `submitted_from` inclusive and `submitted_until` exclusive. `cursor` is opaque here.
     """

@@ -154,7 +154,7 @@ class ObservedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """Measurements of one invocation; a counter that is not available is None (DLV-090, RUN-086…092)."""
+    """Measurements of one invocation; a counter that is not available is None (DLV-090, DLV-091, RUN-086…092)."""
 
     runtime_started_at_ms: int
     runtime_elapsed_us: int
@@ -218,7 +218,8 @@ class CompletedReport:
     def from_json(cls, value: JsonValue, at: str = "body") -> Self:
         with Fields(value, at, lenient=True) as f:
             identity = ReportIdentity.take(f, at)
-            max_depth = DATA_DEPTH if identity.activation_id is None else CONTROLLER_OUTPUT_DEPTH  # DLV-071
+            # DLV-071, DEC-002; an AttemptSnapshot has six containers around it, so no reply is too deep (JSON-034).
+            max_depth = DATA_DEPTH if identity.activation_id is None else CONTROLLER_OUTPUT_DEPTH
             return cls(
                 identity=identity,
                 process_id=f.required("process_id", u32),
@@ -277,7 +278,7 @@ Report: TypeAlias = CompletedReport | FailedReport
 
 
 def report_from_json(value: JsonValue, at: str) -> Report:
-    """The tagged report of a settlement: `{kind, report}`."""
+    """The tagged report of a settlement: `{kind, report}` (DLV-070)."""
     with Fields(value, at, lenient=True) as f:
         match f.required("kind", report_kind):
             case "completed":

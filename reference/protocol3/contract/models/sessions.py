@@ -16,7 +16,7 @@ from protocol3.contract.vocabulary import acquire_disposition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSession:
-    """Asks for a session of `concurrency` consumers on one queue (DLV-001, DLV-002)."""
+    """Asks for a session of `concurrency` consumers on one scope and queue (DLV-001, DLV-002, DLV-008)."""
 
     scope: Scope
     queue: str

@@ -20,7 +20,10 @@ from protocol3.contract.text import correlation, identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitInput:
-    """What is to run, normalised: defaults written out, no correlation key is None (JSON-045)."""
+    """What is to run, normalised: defaults written out, no correlation key is None (JSON-045).
+
+    Queues exist by being named (TASK-115), and a correlation key is only a label (TASK-114).
+    """
 
     tenant_id: str
     namespace: str
@@ -40,7 +43,7 @@ class SubmitInput:
                 namespace=f.required("namespace", identifier),
                 queue=f.required("queue", identifier),
                 program=f.required("program", ProgramRef.from_json),
-                data=application_value(f.raw("data"), f"{at}.data", max_bytes=DATA_BYTES),
+                data=application_value(f.raw("data"), f"{at}.data", max_bytes=DATA_BYTES),  # TASK-113, JSON-060
                 correlation_key=f.nullable("correlation_key", correlation),
                 retry_policy=policy,
                 attempt_timeout_ms=timeout_ms,
@@ -71,7 +74,10 @@ class SubmitInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitCommand:
-    """Submission of a task or of a workflow; `origin_trace` is no part of its identity (TASK-108, WF-014)."""
+    """Submission of a task or of a workflow; `origin_trace` is no part of its identity (TASK-108, WF-014).
+
+    It is judged all the same, before anything is looked up (TASK-111, TRC-010).
+    """
 
     idempotency_key: str
     input: SubmitInput

@@ -146,7 +146,10 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """The task in short; the two workflow members are omitted when None (TASK-052)."""
+    """The task in short; the two workflow members are omitted when None (TASK-052, DISC-023).
+
+    Its texts are bounded, so that it always fits a reply (TASK-059).
+    """
 
     scope: Scope
     task_id: str
@@ -303,7 +306,7 @@ class HistoryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage:
-    """One page of the task list, newest first (DISC-009, DISC-012)."""
+    """One page of the task list, newest first (DISC-009, DISC-012); the cursor is opaque text (DISC-024)."""
 
     items: tuple[TaskStatus, ...]
     next_cursor: str | None

@@ -178,9 +178,9 @@ class WorkflowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCommand:
-    """An external event for one wait key, kept as it came (EVT-001).
+    """An external event for one wait key, kept as it came (EVT-001); its first three members route it (EVT-003).
 
-    The compact limit of the whole command follows from those of its parts (JSON-063, TXT-001), so it has no check.
+    The compact limit of the whole command (JSON-064) follows from those of its parts (JSON-063, TXT-001).
     """
 
     scope: Scope
@@ -207,7 +207,7 @@ class EventCommand:
         return str(self.event["source"])
 
     def event_size(self) -> int:
-        """Compact bytes of the event, what the inbox sums (LIM-012)."""
+        """Compact bytes of the event in our own spelling, what the inbox sums (LIM-012, EVT-005)."""
         return compact_size(self.event)
 
     def identity(self) -> bytes:
