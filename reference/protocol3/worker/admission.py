@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from protocol3.worker.authority import Stop
 from protocol3.worker.control import AttemptControl
 from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.interruption import Interruptible
 from protocol3.worker.settlement import Resolution
+
+_STOPPING: Final = Stop(kind="cancelled", reason="the worker is stopping")
 
 
 class Admission:
@@ -34,7 +37,7 @@ class Admission:
         """Take no more work and stop the user work that runs (WRK-089)."""
         self.drain(reason)
         for control in self._controls.values():
-            control.stop(Stop(kind="cancelled", reason="the worker is stopping"))
+            control.stop(_STOPPING)
 
     def fail(self, reason: str) -> None:
         """A fatal answer of the coordinator: stop, and end with an error."""
@@ -60,9 +63,14 @@ class Admission:
             self.lost_attempts += 1
 
     def own(self, attempt_id: str, control: AttemptControl) -> bool:
-        """Register a live attempt; False if it is owned here already (WRK-055)."""
+        """Register a live attempt; False if it is owned here already (WRK-055).
+
+        What turns out to be assigned after admission has ended is not run (WRK-090).
+        """
         if attempt_id in self._controls:
             return False
+        if not self.is_open:
+            control.stop(_STOPPING)
         self._controls[attempt_id] = control
         return True
 

@@ -54,7 +54,9 @@ class Attempt:
         attempt_id = self._assignment.lease.owner.attempt_id
         admission = self._workshop.admission
         if not admission.own(attempt_id, control):
-            admission.fail("the coordinator assigned an attempt twice")
+            control.close()
+            twice = ExecutionFailed("invalid_input", "this worker owns the attempt already")
+            await self._settle(reports.failed(self._assignment, twice, self._progress))
             return
         pacing = self._workshop.settings.pacing
         try:
@@ -106,11 +108,15 @@ class Attempt:
         if process is None:
             return None
         self._process = process
-        if process.pin.is_untouched():
+        if not process.pin.is_untouched():
+            await self._release_process(healthy=False)
+            return None
+        try:
             self._require_protocol(process.protocol)
-            return process
-        await self._release_process(healthy=False)
-        return None
+        except ExecutionFailed:
+            await self._release_process(healthy=True)
+            raise
+        return process
 
     async def _new_process(self) -> ProgramProcess:
         pin = await self._workshop.preparer.prepare(self._assignment.descriptor, self._lingering)

@@ -48,7 +48,8 @@ class WorkflowHost:
 
     async def context(self) -> JsonValue:
         """The activation context as it came (WRK-078, WRK-079)."""
-        value = await self._confirmed(_CONTEXT_PATH, encode(self._owner.to_json()), limits.CONTEXT_REPLY_BYTES)
+        command = encode(self._owner.to_json())
+        value = await self._confirmed(_CONTEXT_PATH, command, limits.CONTEXT_REPLY_BYTES, _as_it_is)
         context = _read(value, activation_context, "the activation context")
         event = self._assignment.event
         named = (context.activation_id, context.workflow_id, context.parent_workflow_id, context.root_workflow_id)
@@ -75,8 +76,9 @@ class WorkflowHost:
     async def _commit(self, payload: JsonValue) -> JsonValue:
         record = _read(payload, LocalRecord.from_json, "a local record")
         command = encode(LocalResultCommand(owner=self._owner, record=record).to_json())
-        reply = await self._confirmed(_COMMIT_PATH, command, limits.LOCAL_RESULT_REPLY_BYTES)
-        receipt = _read(reply, LocalResultReceipt.from_json, "the receipt of a local result")
+        receipt = await self._confirmed(
+            _COMMIT_PATH, command, limits.LOCAL_RESULT_REPLY_BYTES, LocalResultReceipt.from_json
+        )
         if receipt.key != record.key:
             raise violation("the receipt of a local result names another key")
         return {"committed": True}
@@ -84,24 +86,23 @@ class WorkflowHost:
     async def _fork(self, payload: JsonValue) -> JsonValue:
         fork = _read(payload, ForkRequest.from_json, "a fork")
         command = encode(ForkCommand(owner=self._owner, fork=fork).to_json())
-        reply = await self._confirmed(_FORK_PATH, command, limits.FORK_REPLY_BYTES)
-        receipt = _read(reply, ForkReceipt.from_json, "the receipt of a fork")
+        receipt = await self._confirmed(_FORK_PATH, command, limits.FORK_REPLY_BYTES, ForkReceipt.from_json)
         if receipt.key != fork.key or receipt.branch_keys != tuple(branch.key for branch in fork.branches):
             raise violation("the receipt of a fork names other branches")
         return {"committed": True, "key": fork.key, "branch_keys": list(receipt.branch_keys)}
 
-    async def _confirmed(self, path: str, command: bytes, reply_bytes: int) -> JsonValue:
-        """Repeat the byte-identical command until there is a definite answer (WRK-083)."""
+    async def _confirmed(self, path: str, command: bytes, reply_bytes: int, read: Callable[[JsonValue, str], T]) -> T:
+        """Repeat the byte-identical command until there is a definite answer (WRK-083, DLV-207)."""
         while True:
             try:
-                return await self._coordinator.post(path, command, reply_bytes=reply_bytes)
-            except Uncertain:
-                await asyncio.sleep(self._retry_delay_s)
+                return read(await self._coordinator.post(path, command, reply_bytes=reply_bytes), "reply")
+            except (Uncertain, Refusal):
+                pass
             except Refused as refused:
                 if refused.code != "busy":
                     kind = _KINDS.get(refused.code, "unavailable")
                     raise ExecutionFailed(kind, f"the coordinator refused: {refused.code}") from None
-                await asyncio.sleep(self._retry_delay_s)
+            await asyncio.sleep(self._retry_delay_s)
 
 
 def activation_context(value: JsonValue, at: str) -> ActivationContext:
@@ -109,6 +110,10 @@ def activation_context(value: JsonValue, at: str) -> ActivationContext:
     if isinstance(value, dict) and isinstance(wake := value.get("wake"), dict) and wake.get("kind") == "approval":
         value = {name: member for name, member in value.items() if name != "wake"}
     return ActivationContext.from_json(value, at)
+
+
+def _as_it_is(value: JsonValue, at: str) -> JsonValue:
+    return value
 
 
 def _read(value: JsonValue, read: Callable[[JsonValue, str], T], what: str) -> T:

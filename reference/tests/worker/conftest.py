@@ -265,6 +265,16 @@ async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
 
 
 @pytest.fixture
+def ordinary() -> Answer:
+    """The ordinary answer, where others are scripted to follow."""
+
+    async def answer(scripted: ScriptedCoordinator, exchange: Exchange) -> Any:
+        return await scripted.answer(exchange.path, exchange.body)
+
+    return answer
+
+
+@pytest.fixture
 def lost() -> Answer:
     """Perform the request, then lose the reply."""
 

@@ -5,13 +5,14 @@ import json
 import platform
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from protocol3.contract.limits import CACHE_BYTES
 from protocol3.contract.models.common import Scope
 from protocol3.programs.cache import PackageCache
 from protocol3.programs.publish import Publication, publish_directory
@@ -38,6 +39,12 @@ class Bench:
     worker: Worker
     run: "asyncio.Task[Delivery]"
 
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Look again after every turn of the loop until the condition holds."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 - many different things are looked at
+                await asyncio.sleep(0.001)
+
     async def flushed(self) -> None:
         """Everything that was written so far is in ``output``."""
         await asyncio.to_thread(self.diagnostics.close, 5.0)
@@ -54,11 +61,17 @@ Start = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture
+def quick() -> Callable[..., Pacing]:
+    """``quick(renew_interval_ms=...)``: the pacing of these tests with changes."""
+    return lambda **changes: replace(QUICK, **changes)
+
+
+@pytest.fixture
 async def start(coordinator: Any, tmp_path: Path) -> AsyncIterator[Start]:
     """``await start(pacing=..., **settings)``: a worker that takes work."""
     running: list[tuple[Bench, Coordinator, PackageCache, Diagnostics]] = []
 
-    async def begin(*, pacing: Pacing = QUICK, **changes: Any) -> Bench:
+    async def begin(*, pacing: Pacing = QUICK, cache_quota: int = CACHE_BYTES, **changes: Any) -> Bench:
         (tmp_path / "store").mkdir(exist_ok=True)
         settings = WorkerSettings(
             **{
@@ -70,7 +83,7 @@ async def start(coordinator: Any, tmp_path: Path) -> AsyncIterator[Start]:
         output = BytesIO()
         diagnostics = Diagnostics(output)
         client = Coordinator(settings.server, request_timeout_ms=settings.pacing.request_timeout_ms)
-        cache = PackageCache(settings.cache)
+        cache = PackageCache(settings.cache, quota_bytes=cache_quota)
         worker = Worker(
             settings, coordinator=client, cache=cache, store=open_store(settings.store),
             session=await open_session(client, settings), diagnostics=diagnostics,
@@ -83,7 +96,7 @@ async def start(coordinator: Any, tmp_path: Path) -> AsyncIterator[Start]:
     for bench, client, cache, diagnostics in running:
         if not bench.run.done():
             bench.worker.stop("the test is over")
-            done, _ = await asyncio.wait([bench.run], timeout=5)
+            done, _ = await asyncio.wait([bench.run], timeout=1)
             if not done:
                 bench.worker.abandon()
                 bench.run.cancel()
