@@ -1,6 +1,8 @@
 """A raw HTTP client and a small server: the edge with scripted operations behind short routes."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -73,6 +75,9 @@ class Wire:
         self.writer.write_eof()
 
     def reset(self) -> None:
+        """Leave without a word: the other side learns of it by a reset."""
+        linger = struct.pack("ii", 1, 0)
+        self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.writer.transport.abort()
 
     async def line(self) -> bytes:
@@ -141,12 +146,21 @@ class Operations:
     commands: list[object] = field(default_factory=list)
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     finished: list[str] = field(default_factory=list)
     act: Callable[[], Awaitable[Any]] | None = None
 
     async def echo(self, command: Command) -> Any:
         self.commands.append(command)
         return command.value if self.act is None else await self.act()
+
+    async def stubborn(self, command: object) -> JsonValue:
+        """Held, and slow to end when it is cancelled."""
+        try:
+            return await self.held(command)
+        finally:
+            self.ended.set()
+            await self.release.wait()
 
     async def held(self, command: object) -> JsonValue:
         self.commands.append(command)
@@ -186,6 +200,7 @@ ROUTES = (
     Route(method="POST", path="/v1/held", request_limit=LIMIT, reply_limit=LIMIT, decode=read, operation="held"),
     Route(method="GET", path="/v1/held", query_limit=50, reply_limit=LIMIT, decode=ask, operation="held"),
     Route(method="POST", path="/v1/poll", request_limit=1000, reply_limit=LIMIT, decode=poll, operation="held"),
+    Route(method="POST", path="/v1/slow", request_limit=1000, reply_limit=LIMIT, decode=poll, operation="stubborn"),
 )
 
 
@@ -202,6 +217,21 @@ class Edge:
         wire = Wire(reader, writer)
         self.wires.append(wire)
         return wire
+
+    async def entered(self) -> None:
+        """The held operation has begun."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.operations.entered.wait()
+
+    async def drained(self) -> None:
+        """No exchange is under way."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.exchanges.drained()
+
+    async def gone(self) -> None:
+        """The server knows that its only client has left."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.connection()._gone.wait()
 
     def connection(self) -> Any:
         """The server's end of the only connection."""

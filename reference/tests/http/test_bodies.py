@@ -199,7 +199,15 @@ async def test_large_bodies_are_decoded_beside_the_loop(start):
     assert in_main_thread == [True, False]
 
 
-@pytest.mark.parametrize("headers", [("traceparent: nonsense", "traceparent: x", "tracestate: =")])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ("traceparent: nonsense", "traceparent: x", "tracestate: ="),
+        ("tracestate: a=" + "x" * 60_000,),
+        tuple(f"tracestate: a{n}=b" for n in range(90)),
+    ],
+    ids=["malformed", "long", "many"],
+)
 async def test_trace_headers_never_make_a_request_fail(wire, headers):
     """TRC-011, TASK-017, TASK-018"""
     assert (await wire.post("/v1/both", b"1", *headers, "Idempotency-Key: k")).json == 1

@@ -45,7 +45,6 @@ async def test_an_operation_that_takes_too_long_is_503_and_is_ended(short):
     wire = await short.connect()
     assert (await wire.post("/v1/held", b"1")).code == (503, "unavailable")
     assert short.operations.finished == ["cancelled"]
-    assert await wire.still_serves()
 
 
 async def test_a_result_that_came_too_late_is_not_a_success(short):
@@ -84,9 +83,9 @@ async def test_a_timeout_of_the_operation_itself_is_a_fault(edge, wire, caplog):
 async def test_a_waiting_poll_ends_with_its_client(edge, wire, leave):
     """HTTP-084, DLV-034: an ordinary close looks like a half-close, so both count"""
     await wire.send(wire.request("/v1/poll", poll(20000)))
-    await edge.operations.entered.wait()
+    await edge.entered()
     getattr(wire, leave)()
-    await edge.exchanges.drained()
+    await edge.drained()
     assert edge.operations.finished == ["cancelled"]
     if leave == "end":
         assert (await wire.answer()).code == (503, "unavailable")
@@ -101,11 +100,36 @@ async def test_a_poll_whose_client_is_already_gone_does_not_begin(edge, wire):
     assert edge.operations.commands == []
 
 
+async def test_a_client_may_leave_after_its_poll(edge, wire, caplog):
+    """Its budget is over by then and must not be touched."""
+    edge.operations.release.set()
+    assert (await wire.post("/v1/poll", poll(1))).json == "released"
+    wire.end()
+    assert await wire.ended()
+    assert caplog.records == []
+
+
+async def test_a_client_may_leave_while_its_poll_is_being_ended(short, caplog):
+    """The budget ended the poll already; the client's end comes on top."""
+    wire = await short.connect()
+    await wire.send(wire.request("/v1/slow", poll(20000)))
+    async with asyncio.timeout(10):
+        await short.operations.ended.wait()
+    left = asyncio.create_task(short.gone())
+    await asyncio.sleep(0)
+    wire.end()
+    await left
+    short.operations.release.set()
+    assert (await wire.answer()).code == (503, "unavailable")
+    assert await wire.ended()
+    assert caplog.records == []
+
+
 async def test_a_poll_that_does_not_wait_is_an_ordinary_command(edge, wire):
     """DLV-030"""
     await wire.send(wire.request("/v1/poll", poll(0)))
     wire.end()
-    await edge.operations.entered.wait()
+    await edge.entered()
     edge.operations.release.set()
     assert (await wire.answer()).json == "released"
 
@@ -115,12 +139,13 @@ async def test_a_poll_that_does_not_wait_is_an_ordinary_command(edge, wire):
 async def test_nothing_else_is_abandoned(edge, wire, leave, method):
     """HTTP-084: what may commit runs to its end"""
     await wire.send(wire.request("/v1/held", b"1") if method == "POST" else wire.head("GET", "/v1/held?a=b"))
-    await edge.operations.entered.wait()
-    connection = edge.connection()
+    await edge.entered()
+    left = asyncio.create_task(edge.gone())
+    await asyncio.sleep(0)
     getattr(wire, leave)()
-    await connection._gone.wait()
+    await left
     edge.operations.release.set()
-    await edge.exchanges.drained()
+    await edge.drained()
     assert edge.operations.finished == ["done"]
 
 
@@ -129,7 +154,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault(edge, 
     await wire.send(wire.head("POST", "/v1/both", JSON, "Content-Length: 50", "Expect: 100-continue"))
     await wire.interim()
     wire.reset()
-    await edge.exchanges.drained()
+    await edge.drained()
     assert edge.operations.commands == []
     assert caplog.records == []
 
@@ -138,7 +163,7 @@ async def test_shutdown_refuses_the_new_and_finishes_the_old(edge):
     """HTTP-083, HTTP-092"""
     old, new = await edge.connect(), await edge.connect()
     await old.send(old.request("/v1/held", b"1"))
-    await edge.operations.entered.wait()
+    await edge.entered()
     edge.exchanges.begin_shutdown()
     draining = asyncio.create_task(edge.exchanges.drained())
     answer = await new.post("/v1/both", b"1")
@@ -157,7 +182,7 @@ async def test_closing_waits_for_replies_and_then_stops_listening(edge, wire):
     """HTTP-083"""
     idle = await edge.connect()
     await wire.send(wire.request("/v1/held", b"1"))
-    await edge.operations.entered.wait()
+    await edge.entered()
     port = edge.listener.port
     closing = asyncio.create_task(edge.listener.close())
     await asyncio.sleep(0)
@@ -170,11 +195,39 @@ async def test_closing_waits_for_replies_and_then_stops_listening(edge, wire):
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_closing_does_not_wait_longer_than_its_grace(edge, wire):
+async def test_closing_does_not_wait_longer_than_its_grace(edge, wire, monkeypatch, caplog):
+    """What is cut off is no fault of the service."""
+    monkeypatch.setattr("protocol3.coordinator.http.listener.FLUSH_S", 1000.0)
+    reading = await edge.connect()
+    await reading.send(wire.head("POST", "/v1/both", JSON, "Content-Length: 50", "Expect: 100-continue"))
+    await reading.interim()
     await wire.send(wire.request("/v1/held", b"1"))
-    await edge.operations.entered.wait()
-    await edge.listener.close(grace_s=0.05)
+    await edge.entered()
+    async with asyncio.timeout(10):
+        await edge.listener.close(grace_s=0.05)
     assert edge.operations.finished == ["cancelled"]
+    assert caplog.records == []
+
+
+async def test_idle_connections_do_not_delay_the_end(edge, wire, monkeypatch):
+    monkeypatch.setattr("protocol3.coordinator.http.listener.FLUSH_S", 1000.0)
+    assert await wire.still_serves()
+    async with asyncio.timeout(10):
+        await edge.listener.close()
+    assert await wire.ended()
+
+
+async def test_drained_means_all_of_them(edge, wire):
+    """HTTP-083"""
+    await wire.send(wire.request("/v1/held", b"1"))
+    await edge.entered()
+    other = await edge.connect()
+    assert await other.still_serves()
+    draining = asyncio.create_task(edge.exchanges.drained())
+    assert await other.still_serves()
+    assert not draining.done()
+    edge.operations.release.set()
+    await draining
 
 
 async def test_a_reader_that_stops_is_cut_off(start, monkeypatch):
@@ -192,5 +245,4 @@ async def test_a_reader_that_stops_is_cut_off(start, monkeypatch):
     wire.writer.transport.pause_reading()
     await wire.send(wire.request("/v1/post", b"1"))
     await called.wait()
-    async with asyncio.timeout(10):
-        await edge.connection()._gone.wait()
+    await edge.gone()

@@ -47,7 +47,7 @@ async def test_a_half_closed_client_gets_all_its_pipelined_replies(wire):
 async def test_a_client_that_half_closes_later_gets_its_reply(edge, wire):
     """HTTP-084: only a waiting poll is abandoned"""
     await wire.send(wire.request("/v1/held", b"1"))
-    await edge.operations.entered.wait()
+    await edge.entered()
     wire.end()
     edge.operations.release.set()
     assert (await wire.answer()).json == "released"
@@ -107,6 +107,13 @@ async def test_a_broken_chunk_in_one_packet_with_its_head_is_400(wire):
     assert await wire.ended()
 
 
+async def test_a_get_whose_chunks_are_cut_short_is_400(wire):
+    """HTTP-013: nobody knows that its body was empty"""
+    await wire.send(wire.head("GET", "/v1/get?a=b", CHUNKED))
+    wire.end()
+    assert (await wire.answer()).code == (400, "invalid_input")
+
+
 async def test_a_request_before_a_cut_one_is_not_blamed(wire):
     """HTTP-018: the cut belongs to the last body"""
     await wire.send(wire.request("/v1/both", b"1") + wire.head("POST", "/v1/both", JSON, "Content-Length: 5") + b"12")
@@ -131,6 +138,17 @@ async def test_continue_is_sent_for_a_chunked_body_of_get(wire):
     assert await wire.interim() == b"HTTP/1.1 100 Continue"
     await wire.send(b"0\r\n\r\n")
     assert (await wire.answer()).json == {"a": "b"}
+
+
+async def test_a_refusal_after_continue_leaves_the_connection_open(wire):
+    """HTTP-025: the client was told to send, so its body comes"""
+    await wire.send(wire.head("POST", "/v1/both", JSON, CHUNKED, "Expect: 100-continue"))
+    assert await wire.interim() == b"HTTP/1.1 100 Continue"
+    answer = await wire.ask(b"65\r\n" + b" " * 101 + b"\r\n")
+    assert answer.code == (413, "invalid_input")
+    assert answer.all("Connection") == []
+    await wire.send(b"0\r\n\r\n")
+    assert await wire.still_serves()
 
 
 async def test_no_continue_after_the_body_has_come(wire):
@@ -203,6 +221,30 @@ async def test_a_refusal_in_the_middle_of_a_large_body_reaches_its_client(wire):
     answer = await wire.ask(wire.head("POST", "/v1/both", JSON, f"Content-Length: {len(body)}") + body)
     assert answer.code == (413, "invalid_input")
     assert await wire.still_serves()
+
+
+async def test_a_client_may_end_or_break_a_body_that_was_refused(edge, wire, caplog):
+    """HTTP-026: nothing stays open, nothing is logged"""
+    broken = await edge.connect()
+    for one in (wire, broken):
+        answer = await one.ask(wire.head("POST", "/v1/both", JSON, CHUNKED) + b"1000\r\n" + b" " * 101)
+        assert answer.code == (413, "invalid_input")
+    wire.end()
+    assert await wire.ended()
+    await broken.send(b" " * (4096 - 101) + b"nonsense")
+    assert (await broken.answer()).status == 400
+    assert await broken.ended()
+    assert caplog.records == []
+
+
+async def test_a_connection_that_ends_against_the_clients_wish_is_still_read(edge, wire):
+    """HTTP-026: what arrives is dropped until the client ends its side, so no reset destroys the reply"""
+    assert (await wire.ask(b"nonsense\r\n\r\n")).status == 400
+    assert await wire.ended()
+    await wire.send(b"x" * 100_000)
+    assert not edge.connection()._gone.is_set()
+    wire.end()
+    await edge.gone()
 
 
 async def test_after_a_refusal_the_rest_of_the_body_is_awaited_only_for_a_moment(edge, wire):

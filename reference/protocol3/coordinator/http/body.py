@@ -1,7 +1,6 @@
 """Reading a request body: invited when the client asks first, complete, within its limit (HTTP-013, 017, 018, 025)."""
 
 from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
 
 from protocol3.contract.refusal import Refusal, invalid
@@ -29,13 +28,14 @@ async def read_body(request: BaseRequest, limit: int) -> bytes:
 async def refuse_body(request: BaseRequest) -> None:
     """A GET carries no body: absent, zero length or empty chunked (HTTP-013)."""
     content = request.content
-    if content.at_eof():
-        return
-    if request.headers.get("Content-Length") is None:
-        _invite(request)
-        if not await _next(content) and Connection.of(request).cut is not content:
-            return
-    raise invalid("body", "none is allowed here")
+    if not content.at_eof():
+        declared = request.headers.get("Content-Length") is not None
+        if not declared:
+            _invite(request)
+        if declared or await _next(content):
+            raise invalid("body", "none is allowed here")
+    if Connection.of(request).cut is content:
+        raise _incomplete()
 
 
 def uninvited(request: BaseRequest) -> bool:
@@ -55,10 +55,12 @@ def _invite(request: BaseRequest) -> None:
 
 
 async def _next(content: StreamReader) -> bytes:
-    """What has come of the body; empty at its end."""
+    """What has come of the body; empty at its end. Refuses with 400 once the connection is lost or given up."""
     try:
         return await content.readany()
-    except (OSError, RequestPayloadError):  # the client is gone
+    except BaseException:
+        if content.exception() is None:
+            raise
         raise _incomplete() from None
 
 

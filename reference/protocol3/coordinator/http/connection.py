@@ -12,7 +12,7 @@ does otherwise than the contract is corrected here, on these private attributes 
 
 import asyncio
 from contextlib import suppress
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import StreamReader
@@ -22,6 +22,7 @@ from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server
 
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.http import log
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
 
 LINGER_S: Final = 2.0
@@ -85,6 +86,7 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Nobody reads the reply any more. Only a waiting poll is abandoned; everything else runs to its end."""
         self._gone.set()
+        self._cut_body()
         self._abandon_wait()
         super().connection_lost(exc)
 
@@ -103,6 +105,12 @@ class Connection(RequestHandler):
             refusal = Refusal("unavailable", "the exchange failed")
         return refused(refusal, request_id=new_request_id(), close=True)
 
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """aiohttp's report of a fault outside the exchange, without the traceback, whose texts may quote a request."""
+        error = kwargs.get("exc_info")
+        if isinstance(error, BaseException):
+            log.failure(error, event="connection failed")
+
     def answers_more(self) -> bool:
         """Whether the connection has or may get another request after the present one."""
         return not self.ended or bool(self._messages)
@@ -114,7 +122,8 @@ class Connection(RequestHandler):
         """
         self.close()
         if self.transport is not None and self.transport.can_write_eof():
-            self.transport.write_eof()
+            with suppress(OSError):  # the client was faster
+                self.transport.write_eof()
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_S):
                 await self._gone.wait()

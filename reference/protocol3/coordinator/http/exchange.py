@@ -4,9 +4,6 @@ The order is HTTP-010 to HTTP-021; the first failing step decides the reply.
 """
 
 import asyncio
-import json
-import logging
-import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +16,7 @@ from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal, invalid
 from protocol3.contract.strict_json import JsonValue, encode
 from protocol3.coordinator.health import Health
+from protocol3.coordinator.http import log
 from protocol3.coordinator.http.body import read_body, refuse_body, uninvited
 from protocol3.coordinator.http.connection import Connection
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
@@ -29,7 +27,6 @@ THREAD_BYTES: Final = 262_144
 
 _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
-_log: Final = logging.getLogger("protocol3.http")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +92,14 @@ class Exchanges:
             allow = ", ".join(sorted(self._paths[path])) if code == "method_not_allowed" else None
             unread = uninvited(request) or Connection.of(request).cut is request.content
             reply = refused(refusal, request_id=request_id, allow=allow, close=unread or self._closing)
-        if _log.isEnabledFor(logging.INFO):
-            _note(
-                logging.INFO,
-                event="exchange",
-                request_id=request_id,
-                method=request.method,
-                route=path if path in self._paths else None,
-                status=reply.status,
-                code=code,
-                ms=round((asyncio.get_running_loop().time() - started) * 1000, 2),
-            )
+        log.exchange(
+            request_id=request_id,
+            method=request.method,
+            route=path if path in self._paths else None,
+            status=reply.status,
+            code=code,
+            ms=(asyncio.get_running_loop().time() - started) * 1000,
+        )
         return reply
 
     def _route(self, path: str, method: str) -> _Served:
@@ -123,7 +117,7 @@ class Exchanges:
     async def _admitted(
         self, served: _Served, request: BaseRequest, query: str, started: float, request_id: str
     ) -> bytes:
-        """Steps 4 to 8, counted as under way. Raises Refusal and nothing else, except for its own cancellation."""
+        """Steps 4 to 8, counted as under way. Whatever goes wrong becomes a Refusal (HTTP-067, TASK-021)."""
         self._active += 1
         self._idle.clear()
         try:
@@ -131,7 +125,8 @@ class Exchanges:
         except (Exception, asyncio.CancelledError) as error:  # here a fault becomes a reply
             if isinstance(error, Refusal) or _cancelled():
                 raise
-            raise _failure(error, served.route, request_id) from None
+            log.failure(error, event="exchange failed", request_id=request_id, route=served.route.path)
+            raise Refusal("unavailable", "the service could not complete the exchange") from None
         finally:
             self._active -= 1
             if not self._active:
@@ -212,19 +207,3 @@ def _cancelled() -> bool:
     """Whether this exchange is being cancelled, as opposed to something that its operation waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _failure(error: BaseException, route: Route, request_id: str) -> Refusal:
-    """503 for what nobody foresaw (HTTP-067, TASK-021). The log gets type and place; the text may quote data."""
-    place = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        module = frame.f_globals.get("__name__", "")
-        if place is None or module.startswith("protocol3."):
-            place = f"{module}:{line}"
-    kind = f"{type(error).__module__}.{type(error).__qualname__}"
-    _note(logging.ERROR, event="exchange failed", request_id=request_id, route=route.path, type=kind, place=place)
-    return Refusal("unavailable", "the service could not complete the exchange")
-
-
-def _note(level: int, **fields: object) -> None:
-    _log.log(level, "%s", json.dumps(fields))
