@@ -14,6 +14,7 @@ from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background import due, obligations, workflow_handlers
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.expiry import handle_lease
+from protocol3.coordinator.background.hints import Hints
 from protocol3.coordinator.background.passes import Passes
 from protocol3.coordinator.background.wakes import Wakes
 from protocol3.coordinator.services import Services
@@ -40,8 +41,8 @@ async def running(
 ) -> AsyncIterator[Services]:
     """The services of a coordinator on a current database, with its loops running until the block is left.
 
-    Pool and program store stay the caller's. `recovery` is told of the agenda's passes, `workflow_recovery` of those
-    of the obligations.
+    Pool and program store stay the caller's; one connection of the pool is kept for hints. `recovery` is told of the
+    agenda's passes, `workflow_recovery` of those of the obligations.
     """
     wakes = Wakes()
     transitions = Transitions(pool, on_commit=wakes.publish)
@@ -58,6 +59,8 @@ async def running(
         dispatchers=Dispatchers(transitions),
         fixed_scope=fixed_scope,
     )
+    hints = Hints(services.dispatchers.wake)
+    wakes.subscribe(on_queue=hints.tell)
     wakes.subscribe(
         on_queue=services.dispatchers.wake,
         on_obligation=services.obligations.take,
@@ -66,6 +69,7 @@ async def running(
     loops = [
         asyncio.create_task(_kept(services.agenda.run, services, recovery)),
         asyncio.create_task(_kept(services.obligations.run, services, workflow_recovery)),
+        asyncio.create_task(_kept(hints.run, services, None)),
     ]
     try:
         yield services
@@ -76,12 +80,13 @@ async def running(
         await services.dispatchers.close()
 
 
-async def _kept(run: Callable[[Services], Awaitable[None]], services: Services, passes: Passes) -> None:
+async def _kept(run: Callable[[Services], Awaitable[None]], services: Services, passes: Passes | None) -> None:
     """Run a loop, again and again should it fail: a fault in one pass must not end recovery for good."""
     while True:
         try:
             await run(services)
         except Exception as error:  # noqa: BLE001
             _log.error("a background loop failed: %s", type(error).__name__)
-            passes.unavailable()
+            if passes is not None:
+                passes.unavailable()
         await asyncio.sleep(RESTART_S)

@@ -14,7 +14,7 @@ from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.options import ServeOptions
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
-from protocol3.store.database import DatabaseError, is_current, open_pool
+from protocol3.store.database import POOL_SIZE, DatabaseError, is_current, open_pool
 
 
 async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> None:
@@ -23,7 +23,7 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
     Raises DatabaseError, ValueError or OSError, with what to do, when it cannot start.
     """
     programs = _programs(options)
-    pool = await open_pool(options.database_url)
+    pool = await open_pool(options.database_url, size=POOL_SIZE + 1)  # one listens for hints
     try:
         async with pool.acquire() as connection:
             if not await is_current(connection):

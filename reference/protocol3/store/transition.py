@@ -127,7 +127,7 @@ class Transitions:
         raise Refusal("unavailable", "the records kept changing; repeat the command")
 
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
-        if not verdict.records and not verdict.guards:
+        if not (verdict.records or verdict.guards or verdict.done or verdict.unscheduled):
             return True
         try:
             held = await connection.fetchval(APPLY, *arguments(verdict))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import pytest
 
 from protocol3.contract.refusal import Refusal
-from protocol3.coordinator.assembly import running
 
 
 async def until_waiting(client, count=1):
@@ -164,62 +162,6 @@ async def test_too_many_waiting_polls(client, refused, monkeypatch):
     await until_waiting(client)
     assert await refused(client.poll(session, 1, consumer=1, wait_ms=20_000)) == "unavailable"
     first.cancel()
-
-
-async def test_two_coordinators_never_claim_a_task_twice(client, pool, programs):
-    """DLV-025, DLV-024, DLV-112: two processes' worth of loops on one database, many consumers, some leases lost."""
-    tasks, consumers = 60, 6
-    async with AsyncExitStack() as stack:
-        ignored = _Ignored()
-        other = await stack.enter_async_context(running(pool, programs, recovery=ignored, workflow_recovery=ignored))
-        clients = [client, type(client)(other, client.scope["namespace"])]
-        ids = [
-            (await client.submit(f"k{n}", retry_policy={"max_attempts": 9, "retry_delay_ms": 0}))["task_id"]
-            for n in range(tasks)
-        ]
-        sessions = [await one.open(concurrency=consumers) for one in clients]
-        finished: list[str] = []
-
-        async def consume(one, session, consumer):
-            sequence = 0
-            while len(finished) < tasks:
-                sequence += 1
-                reply = await one.poll(session, sequence, consumer=consumer, wait_ms=50)
-                if reply["disposition"] != "assigned":
-                    continue
-                assignment = reply["assignment"]
-                task_id = assignment["lease"]["owner"]["task_id"]
-                if (sequence + consumer) % 5 == 0:
-                    await one.age(task_id, 60_000)
-                    await one.services.pool.execute("update agenda set due = 1 where ref = $1", task_id)
-                    for coordinator in (client, clients[1]):
-                        coordinator.services.agenda.ring(0)
-                    continue
-                assert (await one.settle(assignment))["task_state"] == "succeeded"
-                finished.append(task_id)
-
-        await asyncio.gather(
-            *(
-                consume(one, session, n)
-                for one, session in zip(clients, sessions, strict=True)
-                for n in range(consumers)
-            )
-        )
-        assert sorted(finished) == sorted(ids)
-        for task_id in ids:
-            reasons = await client.reasons(task_id)
-            lost = reasons.count("lease_expired")
-            assert reasons == [
-                "submitted",
-                *("claimed", "lease_expired", "retry_scheduled") * lost,
-                *("claimed", "report_accepted", "succeeded"),
-            ]
-
-
-class _Ignored:
-    def succeeded(self, now: float) -> None: ...
-
-    def unavailable(self) -> None: ...
 
 
 async def test_a_store_that_fails_is_unavailable_not_empty(client, monkeypatch):

@@ -1,0 +1,101 @@
+"""Telling other processes on the same database which queues to look at.
+
+A notification inside a transition would serialise all commits of the database. So wakes are collected for a moment and
+sent after their commits, by one connection, and only while somebody else listens. A hint that is lost costs a second:
+dispatchers look that often by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+from protocol3.coordinator.background.bell import Bell
+from protocol3.store.transition import Connection
+
+if TYPE_CHECKING:
+    from protocol3.coordinator.services import Services
+
+CHANNEL: Final = "protocol3"
+#: Seconds for which wakes are collected.
+COLLECT_S: Final = 0.005
+#: Seconds for which the number of listeners is believed.
+LISTENERS_S: Final = 1.0
+#: Queues in one notification: 8000 bytes are its limit, 128 that of a name.
+PER_MESSAGE: Final = 40
+
+_NAME: Final = "protocol3 hints"
+_OTHERS = """
+select exists (select from pg_stat_activity
+  where datname = current_database() and application_name = $1 and pid <> pg_backend_pid())
+"""
+
+
+class Hints:
+    """`tell` collects, `run` listens and sends until cancelled; `on_queue` is called with what others tell."""
+
+    def __init__(self, on_queue: Callable[[int, str], None]) -> None:
+        self._on_queue = on_queue
+        self._collected: dict[tuple[int, str], None] = {}
+        self._bell = Bell()
+        self._asked_at = 0.0
+        self._others = False
+
+    def tell(self, scope_id: int, queue: str) -> None:
+        """A task of this queue may have become claimable."""
+        self._collected[scope_id, queue] = None
+        self._bell.ring()
+
+    async def run(self, services: Services) -> None:
+        """Needs a connection of its own. Ends with the error of a lost one."""
+        async with services.pool.acquire() as connection:
+            await connection.execute(f"set application_name = '{_NAME}'")
+            await connection.add_listener(CHANNEL, self._heard)
+            try:
+                while True:
+                    await self._bell.rest(LISTENERS_S)
+                    if connection.is_closed():
+                        raise ConnectionError
+                    if self._collected:
+                        await asyncio.sleep(COLLECT_S)
+                        await self._send(connection)
+            finally:
+                await connection.remove_listener(CHANNEL, self._heard)
+                await connection.execute("reset application_name")
+
+    async def _send(self, connection: Connection) -> None:
+        queues, self._collected = list(self._collected), {}
+        if await self._anybody(connection):
+            for start in range(0, len(queues), PER_MESSAGE):
+                await connection.execute("select pg_notify($1, $2)", CHANNEL, _written(queues[start:][:PER_MESSAGE]))
+
+    async def _anybody(self, connection: Connection) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now - self._asked_at >= LISTENERS_S:
+            self._others = await connection.fetchval(_OTHERS, _NAME)
+            self._asked_at = now
+        return self._others
+
+    def _heard(
+        self, connection: asyncpg.Connection[asyncpg.Record] | object, pid: int, channel: str, payload: object
+    ) -> None:
+        assert isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy)
+        if pid != connection.get_server_pid():
+            for scope_id, queue in _read(str(payload)):
+                self._on_queue(scope_id, queue)
+
+
+def _written(queues: Iterable[tuple[int, str]]) -> str:
+    """One line for each: a queue name holds no line feed (TXT-001)."""
+    return "\n".join(f"{scope_id} {queue}" for scope_id, queue in queues)
+
+
+def _read(payload: str) -> Iterator[tuple[int, str]]:
+    """What `_written` wrote; nothing for a notification of somebody else."""
+    for line in payload.split("\n"):
+        scope_id, _, queue = line.partition(" ")
+        if scope_id.isascii() and scope_id.isdigit():
+            yield int(scope_id), queue
