@@ -128,10 +128,10 @@ def context(value):
         b"[]\n",
         b"null\n",
         b"\xff\xfe{}\n",
-        b'{"v":3,"type":"invoke","x":NaN}\n',
-        b'{"v":3,"type":"shutdown","x":-Infinity}\n',
-        broken(v=2),
-        broken(v="3"),
+        b'{"v":2,"type":"invoke","x":NaN}\n',
+        b'{"v":2,"type":"shutdown","x":-Infinity}\n',
+        broken(v=3),
+        broken(v="2"),
         broken(v=None),
         without("v"),
         broken(type="ready"),
@@ -167,7 +167,7 @@ def context(value):
 )
 def test_a_frame_that_breaks_the_protocol_ends_the_child_without_a_call(hosts, package, line):
     """RUN-024, RUN-026, RUN-035, RUN-037, RUN-108."""
-    host = hosts(package("def handle(event):\n    print('CALLED')\n")).ready()
+    host = hosts(package("def handle(event):\n    print('CALLED')\n"), protocol=2).ready()
     assert ends_with(host, line if isinstance(line, bytes) else line(host.invoke_frame(1))) == 70
     assert "CALLED" not in host.stderr()
 

@@ -26,12 +26,12 @@ def output(value: object, limit: int) -> bytes:
 
 class _Copy:
     """Plain copies of JSON-like values. A cycle ends at the depth limit, a value with too many members at the byte
-    limit of the frame, which it could not fit anyway."""
+    limit of the frame: each takes two bytes or more."""
 
     __slots__ = ("_members_left",)
 
-    def __init__(self, members: int) -> None:
-        self._members_left = members
+    def __init__(self, limit: int) -> None:
+        self._members_left = limit // 2
 
     def of(self, value: Any, depth: int) -> Any:
         kind = type(value)
