@@ -1,9 +1,9 @@
 """A scripted host: starts program processes, speaks frames on their pipes, byte by byte where a test wants that.
 
-The tests judge whatever bootstrap file PROTOCOL3_RUNTIME_BOOTSTRAP names; without it, our own helper.
+The tests judge whatever bootstrap file PROTOCOL3_RUNTIME_BOOTSTRAP names, without it our own helper, in the interpreter
+that PROTOCOL3_RUNTIME_PYTHON names, without it this one.
 """
 
-import compileall
 import fcntl
 import json
 import os
@@ -15,6 +15,7 @@ import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ import pytest
 
 OWN_ROOT = Path(__file__).parents[2] / "protocol3" / "runtime"
 LAB = Path(__file__).parent / "lab"
-PYTHON_VERSION = "{}.{}".format(*sys.version_info)
 FRAME_LIMIT = 2 * 1024 * 1024
 PATIENCE_SECONDS = 20.0
 
@@ -33,6 +33,16 @@ Reply = Callable[[Frame], Frame | bytes | None]
 def bootstrap_path() -> Path:
     named = os.environ.get("PROTOCOL3_RUNTIME_BOOTSTRAP")
     return Path(named) if named else OWN_ROOT / "ledgence" / "worker" / "bootstrap.py"
+
+
+def interpreter() -> str:
+    return os.environ.get("PROTOCOL3_RUNTIME_PYTHON", sys.executable)
+
+
+@cache
+def interpreter_version() -> str:
+    command = [interpreter(), "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def acknowledge(request: Frame) -> Frame:
@@ -233,8 +243,8 @@ class Host:
 def launch_command(
     package: Path, *, handler: str = "program:handle", protocol: int = 3, limit: int | None = FRAME_LIMIT
 ) -> list[str]:
-    command = [sys.executable, "-I", "-S", "-B", str(bootstrap_path()), "--package-root", str(package)]
-    command += ["--handler", handler, "--python-version", PYTHON_VERSION]
+    command = [interpreter(), "-I", "-S", "-B", str(bootstrap_path()), "--package-root", str(package)]
+    command += ["--handler", handler, "--python-version", interpreter_version()]
     if limit is not None:
         command += ["--max-input-bytes", str(limit), "--max-output-bytes", str(limit)]
     return command + (["--protocol-version", str(protocol)] if protocol > 1 else [])
@@ -243,7 +253,7 @@ def launch_command(
 @pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
     """Children never write bytecode (RUN-012), so without this every start would compile the helper again."""
-    compileall.compile_dir(OWN_ROOT, quiet=2)
+    subprocess.run([interpreter(), "-m", "compileall", "-q", str(OWN_ROOT)], check=False, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")
@@ -339,6 +349,17 @@ def lab2(hosts: Callable[..., Host]) -> Lab:
 @pytest.fixture(scope="session")
 def bootstrap() -> Path:
     return bootstrap_path()
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """The interpreter of the children."""
+    return interpreter()
+
+
+@pytest.fixture(scope="session")
+def python_version() -> str:
+    return interpreter_version()
 
 
 @pytest.fixture(scope="session")

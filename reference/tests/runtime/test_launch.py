@@ -1,7 +1,6 @@
 """Starting a program process (part 30, section 1.1)."""
 
 import shutil
-import sys
 
 import pytest
 
@@ -9,7 +8,7 @@ PLAIN = "def handle(event):\n    return None\n"
 
 
 @pytest.fixture
-def start(hosts, package, bootstrap):
+def start(hosts, package, bootstrap, python, python_version):
     """Start protocol 1 by hand: only the required arguments, and `more` of them; `changed` replaces values."""
 
     def launch(*more, source=PLAIN, without=(), **changed):
@@ -17,10 +16,10 @@ def start(hosts, package, bootstrap):
         values = {
             "--package-root": str(root),
             "--handler": "program:handle",
-            "--python-version": "{}.{}".format(*sys.version_info),
+            "--python-version": python_version,
         } | {"--" + name.replace("_", "-"): value for name, value in changed.items()}
         words = [word for name, value in values.items() if name not in without for word in (name, value)]
-        return hosts(root, command=[sys.executable, "-I", "-S", "-B", str(bootstrap), *words, *more], protocol=1)
+        return hosts(root, command=[python, "-I", "-S", "-B", str(bootstrap), *words, *more], protocol=1)
 
     return launch
 
@@ -31,14 +30,14 @@ def exit_code(host):
     return host.wait()
 
 
-def test_ready_is_the_first_frame_and_has_exactly_four_members(start):
+def test_ready_is_the_first_frame_and_has_exactly_four_members(start, python_version):
     """RUN-003, RUN-004, RUN-031: without flags the protocol is 1."""
     host = start()
     assert host.any_frame() == {
         "v": 1,
         "type": "ready",
         "pid": host.process.pid,
-        "python_version": "{}.{}".format(*sys.version_info),
+        "python_version": python_version,
     }
     assert host.end() == 0
 
@@ -115,12 +114,11 @@ def test_system_exit_while_importing_exits_with_its_code(start, code):
     assert exit_code(start(source=f"raise SystemExit({code})")) == code
 
 
-def test_no_bytecode_is_written_even_without_the_flag(hosts, package, bootstrap):
+def test_no_bytecode_is_written_even_without_the_flag(hosts, package, bootstrap, python, python_version):
     """RUN-012."""
     root = package("import other\n" + PLAIN, {"other.py": ""})
     words = ["--package-root", str(root), "--handler", "program:handle", "--python-version"]
-    version = "{}.{}".format(*sys.version_info)
-    host = hosts(root, command=[sys.executable, "-I", "-S", str(bootstrap), *words, version], protocol=1)
+    host = hosts(root, command=[python, "-I", "-S", str(bootstrap), *words, python_version], protocol=1)
     host.ready()
     assert host.end() == 0
     assert sorted(path.name for path in root.iterdir()) == ["other.py", "program.py"]

@@ -4,7 +4,6 @@ import json
 import platform
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -138,11 +137,12 @@ def test_the_ledger_counts_executions_not_replays(run, activation, tmp_path):
     assert len(ledger.read_text().splitlines()) == 1
 
 
-def prepared(output):
-    return subprocess.run([sys.executable, str(PREPARE), str(output)], capture_output=True, check=False)
+@pytest.fixture
+def prepared(python):
+    return lambda output: subprocess.run([python, str(PREPARE), str(output)], capture_output=True, check=False)
 
 
-def test_prepare_writes_a_publishable_directory(tmp_path, hosts):
+def test_prepare_writes_a_publishable_directory(tmp_path, hosts, prepared, python_version):
     """PKG-077 … PKG-080: parents included."""
     output = tmp_path / "new" / "folder"
     assert prepared(output).returncode == 0
@@ -150,7 +150,7 @@ def test_prepare_writes_a_publishable_directory(tmp_path, hosts):
     assert json.loads((output / "ledgence-program.json").read_text()) == {
         "schema_version": 1,
         "program": {"id": "mixed-workflow", "version": "1.0.1"},
-        "runtime": {"kind": "python", "python": "{}.{}".format(*sys.version_info), "protocol": 3},
+        "runtime": {"kind": "python", "python": python_version, "protocol": 3},
         "handler": "program:handle",
         "platform": {
             "os": {"Linux": "linux", "Darwin": "macos"}[platform.system()],
@@ -160,7 +160,7 @@ def test_prepare_writes_a_publishable_directory(tmp_path, hosts):
     assert hosts(output).ready().end() == 0
 
 
-def test_prepare_refuses_an_existing_output(tmp_path):
+def test_prepare_refuses_an_existing_output(tmp_path, prepared):
     """PKG-079: as a usage error, and without a change."""
     result = prepared(tmp_path)
     assert (result.returncode, list(tmp_path.iterdir())) == (2, [])
@@ -177,11 +177,11 @@ def test_prepare_refuses_an_existing_output(tmp_path):
         "import sys; sys.version_info = (3, 10)",
     ],
 )
-def test_prepare_refuses_an_unfit_host(tmp_path, change):
+def test_prepare_refuses_an_unfit_host(tmp_path, change, python):
     """PKG-077."""
     code = f"{change}\nimport runpy, sys\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
     output = tmp_path / "output"
-    command = [sys.executable, "-c", code, str(PREPARE), str(output)]
+    command = [python, "-c", code, str(PREPARE), str(output)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2
     assert not output.exists()
 

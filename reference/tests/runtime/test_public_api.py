@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
@@ -96,9 +95,9 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def found(bootstrap):
+def found(bootstrap, python):
     """What an interpreter sees that has the helper installed but no host."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", PROBE, str(bootstrap.parents[2]), json.dumps(list(SIGNATURES))]
+    command = [python, "-I", "-S", "-B", "-c", PROBE, str(bootstrap.parents[2]), json.dumps(list(SIGNATURES))]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
@@ -143,7 +142,7 @@ def test_the_package_is_typed(bootstrap):
     assert (bootstrap.parent / "py.typed").is_file()
 
 
-def test_the_helper_works_without_a_host(bootstrap):
+def test_the_helper_works_without_a_host(bootstrap, python):
     """HLP-005, HLP-017, HLP-032."""
     code = """
 import logging, sys
@@ -158,5 +157,5 @@ for call, expected in ((current_invocation, RuntimeError), (workflow_context, Wo
     except expected:
         print("refused")
 """
-    command = [sys.executable, "-I", "-S", "-B", "-c", code, str(bootstrap.parents[2])]
+    command = [python, "-I", "-S", "-B", "-c", code, str(bootstrap.parents[2])]
     assert subprocess.run(command, check=True, capture_output=True).stdout == b"refused\nrefused\n"

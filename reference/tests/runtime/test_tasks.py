@@ -259,6 +259,19 @@ def test_a_cancellation_that_leaves_the_handler_ends_the_child(lab, code):
     assert host.wait() == 1
 
 
+def test_an_interrupt_while_the_handler_waits_ends_the_child(lab):
+    """RUN-058: it dies by the signal."""
+    host = lab.host
+    host.send(
+        host.invoke_frame({"code": "import os\nos.write(2, b'<waiting>')\nreturn asyncio.sleep(60)", "data": None})
+    )
+    while "<waiting>" not in host.stderr():
+        assert host.silent(0.01)
+    host.process.send_signal(signal.SIGINT)
+    assert host.frame() is None
+    assert host.wait() == -signal.SIGINT
+
+
 @pytest.mark.parametrize("extension", [None, ...])
 def test_without_extension_protocol_3_runs_an_ordinary_task(lab, extension):
     """RUN-059, vector 'extension null'."""

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
 
-from . import _approved, _children, _decisions, _operations
+from . import _approved, _children, _decisions, _draining, _operations
 from ._activation import Activation
 from ._approval_objects import Approval, ApprovalAction
 from ._calls import Function, callable_name
@@ -22,6 +22,7 @@ from ._exact import canonical, copy
 from ._forks import Forks
 from ._journal import Journal, LocalResult, inside_step
 from ._limits import BRANCHES, DATA_DEPTH, DEFAULT_ATTEMPT_TIMEOUT_MS, LOCAL_RECORDS
+from ._observations import Meter
 from ._operations import OperationKind
 from ._references import BranchSpec, ForkRef, TaskRef, WorkflowRef
 from ._registry import Registry
@@ -121,8 +122,8 @@ class WorkflowContext:
     async def gather(self, *operations: Awaitable[Any]) -> list[Any]:
         """Wait for all; the results in order, or the first failure in order (HLP-064)."""
         self._operate("gather")
-        if len(operations) > LOCAL_RECORDS:
-            raise WorkflowError(f"gather: at most {LOCAL_RECORDS} operations")
+        if len(operations) > LOCAL_RECORDS or not all(map(inspect.isawaitable, operations)):
+            raise WorkflowError(f"gather: takes at most {LOCAL_RECORDS} awaitables")
         outcomes = await asyncio.gather(*operations, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -360,36 +361,25 @@ class WorkflowContext:
         common = {"v": 1, "activation_id": self.activation_id, "revision": self.revision, "kind": kind}
         return dict(copy(_decisions.encode({**common, **members})))
 
+    def _observe(self, meter: Meter) -> None:
+        """Measure the steps from now on; what came before was preparation."""
+        meter.restart()
+        self._journal.meter = meter
+
     async def _run(self, handler: Callable[..., Any], event: dict[str, Any]) -> bytes:
-        """Call the handler, finish what it started, and return the canonical decision (HLP-112 … HLP-116)."""
+        """Call the handler, finish what it started, and return the canonical decision."""
         _current.set(self)
         try:
             value = handler(event)
             if inspect.isawaitable(value):
                 value = await value
-            await self._drain()
+            await _draining.drain(self._requests, self._journal, self._forks)
             return self._checked(value)
         except Exception:
-            self._journal.close()
-            self._forks.close()
-            await self._settle()
+            await _draining.abandon(self._journal, self._forks)
             raise
         finally:
             self._ended = True
-
-    async def _drain(self) -> None:
-        """Wait for every step and fork, also those started meanwhile; then raise what no one has seen."""
-        await self._settle()
-        self._requests.refuse_if_fatal()
-        if self._journal.cancelled:
-            raise WorkflowError("the function of a local step was cancelled")
-        failure = self._journal.unobserved_failure()
-        if failure is not None:
-            raise failure
-
-    async def _settle(self) -> None:
-        while pending := self._journal.pending() + self._forks.pending():
-            await asyncio.wait(pending)
 
     def _checked(self, decision: object) -> bytes:
         check = _decisions.ReturnCheck(self.activation_id, self.revision, self._children.encoded(), self._knows_target)

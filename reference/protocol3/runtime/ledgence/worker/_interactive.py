@@ -78,8 +78,7 @@ class Runner:
         exchange = Exchange(self._reader, self._writer, self._limit, identity)
         context = WorkflowContext(payload, exchange.request)
         if meter is not None:
-            meter.restart()
-            context._journal.meter = meter
+            context._observe(meter)
         return context
 
 
