@@ -26,13 +26,13 @@ async def preflight(target: Target) -> None:
     async with Lab.open(target, "preflight/program") as lab:
         try:
             answer = await lab.client.submit_task()
+            if answer.status == 200:
+                await lab.client.cancel_task(answer.value["task_id"])
         except (Violation, TransportFault) as fault:
             shown = lab.peer.transcript.render()
             raise Foreign(f"{endpoint.url} does not speak the protocol: {fault}\n{shown}") from None
         if answer.code == "not_found":
             raise Unusable(_unresolved(target))
-        if answer.status == 200:
-            await lab.client.cancel_task(answer.value["task_id"])
 
 
 def _unresolved(target: Target) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import linecache
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -98,23 +99,35 @@ def outcome_of(run: Run) -> Outcome:
 
 
 def described(error: BaseException) -> str:
-    """The message with the notes that say in which case of a table it happened."""
+    """The message, the case of a table in which it happened, and the scenario's line."""
     kind = "" if isinstance(error, (AssertionError, NotDetermined)) else f"{type(error).__name__}: "
-    return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])
+    return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", []), *_scenario_line(error)])
 
 
-def in_scenarios_only(error: BaseException) -> BaseException:
-    """Drop the frames of wire layer and roles from the traceback of a failed assertion: the transcript says more."""
-    if not isinstance(error, AssertionError):
-        return error
+def _scenario_frames(error: BaseException) -> list[types.TracebackType]:
     frames = []
     entry = error.__traceback__
     while entry is not None:
         if Path(entry.tb_frame.f_code.co_filename).is_relative_to(SCENARIOS):
             frames.append(entry)
         entry = entry.tb_next
+    return frames
+
+
+def _scenario_line(error: BaseException) -> list[str]:
+    """Where the scenario was when it failed, outermost frame: `file:line: source`."""
+    for entry in _scenario_frames(error)[:1]:
+        file = entry.tb_frame.f_code.co_filename
+        return [f"at {Path(file).name}:{entry.tb_lineno}: {linecache.getline(file, entry.tb_lineno).strip()}"]
+    return []
+
+
+def in_scenarios_only(error: BaseException) -> BaseException:
+    """Drop the frames of wire layer and roles from the traceback of a failed assertion: the transcript says more."""
+    if not isinstance(error, AssertionError):
+        return error
     shortened = None
-    for entry in reversed(frames):
+    for entry in reversed(_scenario_frames(error)):
         shortened = types.TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return error.with_traceback(shortened) if shortened else error
 

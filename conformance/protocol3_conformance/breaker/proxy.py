@@ -33,8 +33,12 @@ class Proxy:
             while line := await reader.readline():
                 method, target, _ = line.decode("latin-1").split()
                 fields = await self._fields(reader)
-                body = await self._body(reader, fields)
-                reply = await self._exchange(method, target, fields, body)
+                named = {name.lower(): value for name, value in fields}
+                if "transfer-encoding" in named:
+                    reply = await self._stream(method, target, fields, reader)
+                else:
+                    body = await reader.readexactly(int(named.get("content-length", "0")))
+                    reply = await self._exchange(method, target, fields, body)
                 writer.write(_bytes_of(reply, method))
                 await writer.drain()
         writer.close()
@@ -46,16 +50,29 @@ class Proxy:
             fields.append((name, value.strip()))
         return fields
 
-    async def _body(self, reader: asyncio.StreamReader, fields: list[tuple[str, str]]) -> bytes:
-        named = {name.lower(): value for name, value in fields}
-        if "transfer-encoding" not in named:
-            return await reader.readexactly(int(named.get("content-length", "0")))
-        body = b""
-        while size := int((await reader.readline()).strip() or b"0", 16):
-            body += await reader.readexactly(size)
-            await reader.readline()
-        await reader.readline()
-        return body
+    async def _stream(
+        self, method: str, target: str, fields: list[tuple[str, str]], reader: asyncio.StreamReader
+    ) -> Reply:
+        """Pass a chunked body on while it comes: the service may reply before it ends."""
+        kept = [(name, value) for name, value in fields if name.lower() not in ("host", "connection")]
+        connection = await Connection.open(self.upstream.host, self.upstream.port)
+        headers = [("Host", self.upstream.authority), *kept]
+        await connection.send(http.request_bytes(method, self.upstream.prefix + target, headers))
+        pumping = asyncio.create_task(self._pump(reader, connection))
+        try:
+            reply = await connection.reply(to_head=method == "HEAD")
+        finally:
+            pumping.cancel()
+            connection.close()
+        request = Request(method=method, path=target.partition("?")[0], body=b"")
+        return self.breaking.reply(request, reply, self.memory)
+
+    async def _pump(self, reader: asyncio.StreamReader, connection: Connection) -> None:
+        while line := await reader.readline():
+            size = int(line.strip() or b"0", 16)
+            await connection.send(line + await reader.readexactly(size + 2))
+            if size == 0:
+                return
 
     async def _exchange(self, method: str, target: str, fields: list[tuple[str, str]], body: bytes) -> Reply:
         path, mark, query = target.partition("?")

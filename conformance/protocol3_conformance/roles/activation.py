@@ -19,6 +19,25 @@ class Activation(Claim):
     def workflow_id(self) -> str:
         return str(self.frozen["workflow_id"])
 
+    def wake(self, kind: str) -> dict[str, Any]:
+        """The wake of the context, which must be of this kind."""
+        wake: dict[str, Any] | None = self.frozen.get("wake")
+        assert wake is not None, f"the context has no wake, expected one of kind {kind}"
+        assert wake["kind"] == kind, f"the wake is of kind {wake['kind']}, expected {kind}"
+        return wake
+
+    def child(self, key: str) -> dict[str, Any]:
+        """The result of a child in the inputs, where it must be."""
+        inputs: dict[str, dict[str, Any]] = self.frozen["inputs"]
+        assert key in inputs, f"inputs hold {sorted(inputs)}, expected {key}"
+        return inputs[key]
+
+    def output_of(self, key: str) -> Any:
+        """The output of a child that must have succeeded."""
+        outcome = self.child(key)["outcome"]
+        assert outcome["kind"] == "succeeded", f"child {key} ended {outcome}"
+        return outcome["output"]
+
     def decision(self, kind: str, **members: JsonValue) -> dict[str, Any]:
         """A decision of this activation; `members` replace or extend."""
         common = {"v": 1, "activation_id": self.task_id, "revision": self.frozen["revision"], "kind": kind}

@@ -29,6 +29,7 @@ def record(
 ) -> Check:
     """An object with exactly these members, then rules that relate them."""
     known = {**members, **(optional or {})}
+    left_out = {name for name, check in (optional or {}).items() if not _takes_null(check)}
     relations = tuple(rules)
 
     def check(value: JsonValue, at: str) -> None:
@@ -39,11 +40,21 @@ def record(
         if extra := [name for name in value if name not in known]:
             raise Violation(at, f"members that do not belong here: {', '.join(extra)}", "CLI-023")
         for name, item in value.items():
+            if item is None and name in left_out:
+                raise Violation(f"{at}.{name}", "is null; a member that is absent must be left out", "CLI-023")
             known[name](item, f"{at}.{name}")
         for rule in relations:
             rule(value, at)
 
     return check
+
+
+def _takes_null(check: Check) -> bool:
+    try:
+        check(None, "")
+    except Violation:
+        return False
+    return True
 
 
 def tagged(member: str, variants: Mapping[str, Check], *requirements: str) -> Check:

@@ -88,7 +88,7 @@ async def test_finished_before_the_wait(lab: Lab) -> None:
     assert second.frozen["inputs"] == {}
     await second.suspend("early")
     third = await worker.activation()
-    assert third.frozen["inputs"]["early"]["outcome"]["output"] == "before the wait"
+    assert third.output_of("early") == "before the wait"
     assert third.frozen["revision"] == 2
 
 
@@ -131,7 +131,7 @@ async def test_delivered_once_by_continue(lab: Lab) -> None:
     assert fifth.frozen["inputs"] == {}, "a consumed result was delivered again (CHD-053)"
     await fifth.suspend("a")
     sixth = await worker.activation()
-    assert sixth.frozen["inputs"]["a"]["outcome"]["output"] == "once"
+    assert sixth.output_of("a") == "once"
     await children.nothing()
     await sixth.complete()
     await lab.client.workflow_until(sixth.workflow_id, "succeeded", revision=6)
@@ -155,10 +155,10 @@ async def test_same_key_same_binding(lab: Lab) -> None:
     await lab.client.workflow_until(second.workflow_id, "waiting")
     await child.succeed("one child")
     third = await worker.activation()
-    assert third.frozen["inputs"]["job"]["task_id"] == child.task_id
+    assert third.child("job")["task_id"] == child.task_id
     await third.suspend("job", commands=[third.command("job", **explicit)])
     fourth = await worker.activation()
-    assert fourth.frozen["inputs"]["job"]["task_id"] == child.task_id
+    assert fourth.child("job")["task_id"] == child.task_id
     await children.nothing()
 
 
@@ -215,7 +215,7 @@ async def test_never_read_as_decisions(lab: Lab) -> None:
     decoy = {"v": 1, "activation_id": child.task_id, "revision": 1, "kind": "complete", "output": "hijacked"}
     await child.succeed(decoy)
     second = await worker.activation()
-    assert same(second.frozen["inputs"]["decoy"]["outcome"]["output"], decoy)
+    assert same(second.output_of("decoy"), decoy)
     await second.complete("mine")
     assert (await lab.client.outcome_until(second.workflow_id, "succeeded"))["output"] == "mine"
 

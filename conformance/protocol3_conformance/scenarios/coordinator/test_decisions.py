@@ -27,15 +27,14 @@ async def rejected(lab: Lab, activation: Activation, decision: Any, *kinds: str)
 async def each_rejected(lab: Lab, cases: dict[str, Any], *kinds: str) -> None:
     """`cases`: name -> function that makes the decision for a fresh activation. All run side by side."""
     worker = await lab.worker(concurrency=len(cases))
-    for _ in cases:
-        await lab.client.workflow()
-    activations = [await worker.activation(consumer) for consumer in range(len(cases))]
 
-    async def one(name: str, activation: Activation) -> None:
+    async def one(consumer: int, name: str) -> None:
         with lab.case(name):
+            await lab.client.workflow()
+            activation = await worker.activation(consumer)
             await rejected(lab, activation, cases[name](activation), *kinds)
 
-    await asyncio.gather(*(one(name, activation) for name, activation in zip(cases, activations, strict=True)))
+    await asyncio.gather(*(one(consumer, name) for consumer, name in enumerate(cases)))
     await (await lab.worker(queue=lab.child_queue)).nothing()
     await (await lab.worker()).nothing()
 
@@ -118,7 +117,7 @@ async def test_invalid_commands(lab: Lab) -> None:
             "no attempts": staging(with_(retry_policy={"max_attempts": 0, "retry_delay_ms": 0})),
             "short timeout": staging(with_(attempt_timeout_ms=59_999)),
             "unknown kind": staging(with_(kind="process")),
-            "null kind": staging(with_(kind=None)),
+            "null kind": staging(lambda activation: {**activation.command("bad"), "kind": None}),
             "empty key": staging(lambda activation: activation.command("")),
             "same key twice": staging(lambda activation: activation.command("good")),
             "program in upper case": staging(with_(program={"id": "Program", "version": "1"})),

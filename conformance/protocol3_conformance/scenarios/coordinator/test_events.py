@@ -51,7 +51,7 @@ async def test_wake(lab: Lab) -> None:
     assert receipt["already_accepted"] is False
     woken = await worker.activation()
     expected = {"kind": "event", "key": "paid", "event": event, "accepted_at": receipt["accepted_at"]}
-    assert same(woken.frozen["wake"], expected)
+    assert same(woken.wake("event"), expected)
     assert (woken.frozen["state"], woken.frozen["continuation"], woken.frozen["revision"]) == ("asked", "settle", 1)
     assert "traceparent" not in woken.event or RICH["traceparent"] not in woken.event.values()
     await woken.break_down("io")
@@ -79,16 +79,15 @@ async def test_buffered_before_the_wait(lab: Lab) -> None:
     # With no time at all to wait, an event accepted strictly before the decision still wins.
     await activation.wait_event("first", 0)
     second = await worker.activation()
-    assert second.frozen["wake"]["kind"] == "event"
-    assert second.frozen["wake"]["accepted_at"] == early["accepted_at"]
+    assert second.wake("event")["accepted_at"] == early["accepted_at"]
     await second.wait_event("second")
     await lab.client.workflow_until(workflow_id, "waiting", revision=2)
     (await lab.client.send_event(workflow_id, "second", lab.client.event(data=2))).accepted()
     third = await worker.activation()
-    assert (third.frozen["wake"]["key"], third.frozen["wake"]["event"]["data"]) == ("second", 2)
+    assert (third.wake("event")["key"], third.wake("event")["event"]["data"]) == ("second", 2)
     await third.wait_event("third")
     fourth = await worker.activation()
-    assert (fourth.frozen["wake"]["key"], fourth.frozen["wake"]["event"]["data"]) == ("third", 3)
+    assert (fourth.wake("event")["key"], fourth.wake("event")["event"]["data"]) == ("third", 3)
     assert fourth.frozen["revision"] == 3
 
 
@@ -129,7 +128,7 @@ async def test_closed_doors(lab: Lab) -> None:
     receipt = (await lab.client.send_event(workflow_id, "buffered", kept)).accepted()
     await (await worker.activation()).wait_event("timed", 0)
     second = await worker.activation()
-    assert second.frozen["wake"]["kind"] == "timeout"
+    second.wake("timeout")
     (await lab.client.send_event(workflow_id, "timed", lab.client.event())).refused("obsolete_operation")
     await second.wait_timer("alarm", 3_600_000)
     await lab.client.workflow_until(workflow_id, "waiting")
@@ -168,15 +167,14 @@ async def test_inbox_count(lab: Lab) -> None:
     """128 events may be pending; the next is busy until one is consumed, and replays are answered even then."""
     workflow_id = (await lab.client.workflow())["workflow_id"]
     worker = await lab.worker()
-    activation = await worker.activation()
     events = [lab.client.event(data=number) for number in range(bound("INBOX_EVENTS"))]
     for number, event in enumerate(events):
         (await lab.client.send_event(workflow_id, f"k{number}", event)).accepted()
     extra = lab.client.event(data="extra")
     (await lab.client.send_event(workflow_id, "extra", extra)).refused("busy")
     assert (await lab.client.send_event(workflow_id, "k7", events[7])).accepted()["already_accepted"]
-    await activation.wait_event("k0")
-    assert (await worker.activation()).frozen["wake"]["event"]["data"] == 0
+    await (await worker.activation()).wait_event("k0")
+    assert (await worker.activation()).wake("event")["event"]["data"] == 0
     assert not (await lab.client.send_event(workflow_id, "extra", extra)).accepted()["already_accepted"]
     (await lab.client.send_event(workflow_id, "more", lab.client.event())).refused("busy")
 
@@ -204,7 +202,7 @@ async def test_inbox_bytes(lab: Lab) -> None:
     (await lab.client.send_event(workflow_id, "small", lab.client.event())).refused("busy")
     await activation.wait_event("exact")
     woken = await worker.activation()
-    assert same(woken.frozen["wake"]["event"], exact)
+    assert same(woken.wake("event")["event"], exact)
     replay = (await lab.client.send_event(workflow_id, "exact", exact)).accepted()
     assert replay == {**receipt, "already_accepted": True}
     (await lab.client.send_event(workflow_id, "small", lab.client.event())).accepted()
@@ -274,7 +272,7 @@ async def test_start_and_event_back_to_back(lab: Lab) -> None:
             activation.wait_event("signal", 3_600_000), lab.client.send_event(workflow_id, "signal", event)
         )
         woken = await worker.activation()
-        assert same(woken.frozen["wake"]["event"], event)
+        assert same(woken.wake("event")["event"], event)
         await worker.nothing()
         await woken.complete()
         await lab.client.workflow_until(workflow_id, "succeeded", revision=2)
@@ -293,7 +291,8 @@ async def test_children_do_not_wake_it(lab: Lab) -> None:
     assert (snapshot["state"], snapshot["revision"]) == ("waiting", 1)
     (await lab.client.send_event(workflow_id, "go", lab.client.event())).accepted()
     second = await worker.activation()
-    assert (second.frozen["wake"]["kind"], second.frozen["inputs"]) == ("event", {})
+    assert second.wake("event")["key"] == "go"
+    assert second.frozen["inputs"] == {}
     await second.go_on()
     third = await worker.activation()
-    assert third.frozen["inputs"]["beside"]["outcome"]["output"] == "kept"
+    assert third.output_of("beside") == "kept"

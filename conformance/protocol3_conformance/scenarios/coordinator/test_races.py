@@ -75,7 +75,7 @@ async def test_child_against_the_wait(lab: Lab) -> None:
         claim = await children.running()
         await asyncio.gather(second.suspend("child"), claim.succeed("found"))
         third = await worker.activation()
-        assert third.frozen["inputs"]["child"]["outcome"]["output"] == "found"
+        assert third.output_of("child") == "found"
         assert third.frozen["revision"] == 2
         await worker.nothing()
         await third.complete()

@@ -98,7 +98,7 @@ async def test_cancelled_child(lab: Lab) -> None:
     await child.succeed(None)
     resumed = await worker.activation()
     assert resumed.workflow_id == parent.workflow_id
-    assert resumed.frozen["inputs"]["sub"]["outcome"] == {"kind": "cancelled"}
+    assert resumed.child("sub")["outcome"] == {"kind": "cancelled"}
     assert (await lab.client.workflow_status(parent.workflow_id)).accepted()["state"] == "running"
 
 
@@ -120,7 +120,7 @@ async def test_depth(lab: Lab) -> None:
     outcome = (await lab.client.workflow_result(bottom.workflow_id)).accepted()["outcome"]
     assert outcome["error"]["kind"] == "decision_application_failed"
     resumed = await worker.activation()
-    assert resumed.frozen["inputs"]["sub"]["state"] == "failed"
+    assert resumed.child("sub")["state"] == "failed"
 
 
 @scenario(
