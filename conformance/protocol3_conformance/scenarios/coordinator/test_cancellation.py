@@ -113,6 +113,7 @@ async def test_authority_cap(lab: Lab) -> None:
         assert (await lab.client.cancel_task(claim.task_id)).accepted() == "active"
     status = (await lab.client.status(claim.task_id)).accepted()
     requested = status["cancel_requested_at"]
+    assert requested is not None
     attempt = await claim.inspect()
     assert attempt["authority_deadline"] == requested + bound("CLEANUP_GRACE_MS")
     assert attempt["lease"]["expires_at"] == attempt["authority_deadline"]

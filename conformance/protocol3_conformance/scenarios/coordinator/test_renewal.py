@@ -120,6 +120,7 @@ async def test_under_cancellation(lab: Lab) -> None:
     deadline = claim.assignment["attempt_deadline"]
     assert (await lab.client.cancel_task(claim.task_id)).accepted() == "active"
     cancelled_at = (await lab.client.status(claim.task_id)).accepted()["cancel_requested_at"]
+    assert cancelled_at is not None
     cap = cancelled_at + bound("CLEANUP_GRACE_MS")
     for _ in range(2):
         authority = (await claim.renew("dispatch")).accepted()

@@ -174,6 +174,8 @@ class Dispatcher:
         while only tasks that it does not hold, for which nobody waits.
         """
         served = self._open()[: min(most, BATCH)]
+        if not served:  # they were answered or left while a connection was awaited
+            return False
         commands = [waiter.command for waiter in served]
         claims = None
         if asyncio.get_running_loop().time() >= self._contended_until:
