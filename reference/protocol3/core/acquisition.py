@@ -56,7 +56,10 @@ PollReply: TypeAlias = AcquireEmpty | AcquireOwnershipLost | Assigned | Admitted
 
 
 def judge(poll: Poll) -> Verdict | None:
-    """Everything that is answered whatever the queue holds (DLV-010 to DLV-019); None for a poll that is admitted."""
+    """Everything that is answered whatever the queue holds, at once (DLV-010 to DLV-019, DLV-035).
+
+    None for a poll that is admitted. A refusal writes nothing, so the cursor stays where it is (DLV-018).
+    """
     return judged(CHECKS, poll)
 
 
@@ -109,6 +112,7 @@ def _match(poll: Poll) -> Verdict | None:
 
 
 def _sequence(poll: Poll) -> Verdict | None:
+    """Sequences start at 1 and leave nothing out (DLV-010)."""
     sequence = poll.command.sequence
     if sequence == 0 or sequence > poll.completed + 1:
         return Rejected(code="out_of_order")
@@ -142,6 +146,7 @@ def _replay(poll: Poll) -> Verdict | None:
 
 
 def _busy(poll: Poll) -> Verdict | None:
+    """A live attempt keeps its consumer busy, reported or not (DLV-016), until its time is over (DLV-017)."""
     return Rejected(code="busy") if _previous_is_live(poll) else None
 
 

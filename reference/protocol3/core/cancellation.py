@@ -13,25 +13,28 @@ from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Rejected, Re
 
 
 def cancel_task(loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdict:
-    """Replies with the resulting task state (TASK-200..211). `loaded.attempt` is the current one of an active task."""
+    """Replies with the resulting task state. `loaded.attempt` is the current one of an active task.
+
+    It has no key: whatever the state, a repeat changes nothing (TASK-211). Whoever commits first decides (TASK-209).
+    """
     if loaded is None:
         return Rejected(code="not_found")
     task, attempt = loaded.task, loaded.attempt
-    if is_terminal(task) or task.cancel_requested_at is not None:
+    if is_terminal(task) or task.cancel_requested_at is not None:  # TASK-205, TASK-204
         return Replay(reply=task.state)
     clock = clock.at_least(latest_instant(task, attempt))
     draft = Draft()
     draft.guard(changed(task))
     attempt_id = None if attempt is None else attempt.id
     task = append(draft, replace(task, cancel_requested_at=clock.now), clock.now, attempt_id, "cancel_requested")
-    if attempt is None:
+    if attempt is None:  # TASK-200; an earlier attempt is not touched (TASK-201)
         end_task(draft, task, "cancelled", None, clock=clock, fresh=fresh)
         return draft.accepted("cancelled", clock)
-    if not is_live(task, attempt, clock.now):
+    if not is_live(task, attempt, clock.now):  # TASK-210
         task = append(draft, task, clock.now, attempt.id, "lease_expired")
         finalise(draft, task, attempt, clock=clock, fresh=fresh)
         return draft.accepted("cancelled", clock)
-    capped = capped_authority(attempt, clock.now)
+    capped = capped_authority(attempt, clock.now)  # TASK-202
     due = live_until(capped)
     draft.write(task, capped, Agenda(kind="lease", ref=task.id, scope_id=task.scope_id, due=due))
     draft.wake(AgendaWake(due=due))

@@ -36,6 +36,8 @@ def create_task(
 ) -> Task:
     """A new queued task due now, with its body, first history record and the wake of its queue (TASK-100, ACT-002).
 
+    Without a key it has none that anybody could submit or meet (WF-012).
+
     `descriptor` and `origin_trace` are compact JSON of the pinned descriptor and the accepted carrier, `data` that of
     the input's data where it is stored already and the input comes without.
     """

@@ -12,8 +12,9 @@ from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Replay, Verd
 def expire(entry: Agenda, loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdict:
     """Handles the due agenda entry of a task, and replies whether the attempt was ended (DLV-110 to DLV-115).
 
-    An entry may be early: then it moves to the instant at which the attempt really ends. It may also be stale, since a
-    scan that waited read it before it was removed: then nothing is left to do.
+    Until then nobody could claim the task or act for the attempt (DLV-111, DLV-113). An entry may be early: then it
+    moves to the instant at which the attempt really ends. It may also be stale, since a scan that waited read it before
+    it was removed: then nothing is left to do.
     """
     if loaded is None or loaded.attempt is None:
         return Replay(reply=False)

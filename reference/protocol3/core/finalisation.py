@@ -46,7 +46,8 @@ def classify_failure(error_kind: str) -> ReportVerdict:
 def finalise(draft: Draft, task: Task, attempt: Attempt, *, clock: Clock, fresh: Fresh) -> Task:
     """End the current attempt at `clock.now` and decide about its task; both are written, the task is returned.
 
-    Called after a confirmed settlement, a quiescence confirmation, an expiry, and a cancel of an expired attempt.
+    Called after a confirmed settlement, a quiescence confirmation, an expiry, and a cancel of an expired attempt
+    (TASK-207). Attempt and task end at the same instant (TASK-129); a retry keeps what was submitted (DLV-117).
     """
     attempt_state, task_state = _outcome(task, attempt)
     draft.write(replace(attempt, state=attempt_state, finished_at=clock.now))
@@ -84,8 +85,8 @@ def is_terminal(task: Task) -> bool:
 
 
 def _outcome(task: Task, attempt: Attempt) -> tuple[AttemptState, TaskState]:
-    """States of the attempt and of the task (part 10 section 14.2 steps 1 to 4)."""
-    if task.cancel_requested_at is not None:
+    """States of the attempt and of the task (part 10 section 14.2 steps 1 to 4; DLV-114, DLV-115, DLV-119, ACT-041)."""
+    if task.cancel_requested_at is not None:  # TASK-206, TASK-208
         return "cancelled" if attempt.quiescence == "confirmed" else "lost", "cancelled"
     retry: TaskState = "queued" if task.attempt_count < task.max_attempts else "failed"
     match attempt.verdict:

@@ -38,7 +38,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Latest completed acquisition of one consumer: empty when `task_id` is None (part 10 section 9.1)."""
+    """Latest completed acquisition of one consumer: empty when `task_id` is None (part 10 section 9.1).
+
+    It only moves on; nothing removes it or sets it back (DLV-021, DLV-312).
+    """
 
     session_id: str
     consumer_id: int
@@ -128,7 +131,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The accepted settlement command of an attempt, never rewritten (DLV-083, DLV-086).
+    """The accepted settlement command of an attempt, its key (DLV-082), never rewritten (DLV-083, DLV-086).
 
     `command` is its compact JSON with null in place of the output of a success, which is kept apart in `output`, so
     that a result or a decision is read without the rest. `core.settlement.whole_command` joins them.

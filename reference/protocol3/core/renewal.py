@@ -28,7 +28,7 @@ class Renewing:
 
 
 def renew(asked: Renewing) -> Verdict:
-    """Replies with the authority at this instant (DLV-050..068)."""
+    """Replies with the authority at this instant; a report does not end renewals (DLV-050..068, DLV-063)."""
     return judged(CHECKS, asked) or _accept(asked)
 
 
@@ -75,7 +75,7 @@ def _sequence(asked: Renewing) -> Verdict | None:
         return Rejected(code="out_of_order")
     if command.sequence < accepted:
         return Rejected(code="obsolete_operation")
-    if command.sequence == accepted:
+    if command.sequence == accepted:  # DLV-057
         if command.intent != attempt.renew_intent:
             return Rejected(code="conflict")
         return Replay(reply=authority(command.owner.scope, task, attempt, asked.clock.now))
@@ -98,14 +98,14 @@ def _accept(asked: Renewing) -> Verdict:
         Guard(kind="cursor", id=cursor.session_id, part=cursor.consumer_id, version=cursor.version, seen=True),
         changed(task),
     )
-    renewed = replace(
+    renewed = replace(  # DLV-056; the caps are DLV-064, DLV-065 and DLV-067, and the deadline stays (DLV-066)
         attempt,
         lease_expires_at=min(clock.now + LEASE_MS, attempt.authority_deadline, session.expires_at),
         renew_sequence=command.sequence,
         renew_intent=command.intent,
     )
-    if command.intent == "dispatch" and _authorises(task, attempt, clock.now):
-        renewed = replace(renewed, may_have_started=True)
+    if command.intent == "dispatch" and _authorises(task, attempt, clock.now):  # a keep_alive never does (DLV-061)
+        renewed = replace(renewed, may_have_started=True)  # and nothing sets it back (DLV-062)
         task = append(draft, task, clock.now, attempt.id, "dispatch_authorized")
     draft.write(task, renewed)
     reply = authority(command.owner.scope, task, renewed, clock.now)

@@ -81,7 +81,7 @@ class Settling:
 
 
 def settle(asked: Settling, fresh: Fresh) -> Verdict:
-    """Replies with a SettleReply (DLV-074 to DLV-089)."""
+    """Replies with a SettleReply. The lease alone counts, no session is asked (DLV-080)."""
     return judged(SETTLE_CHECKS, asked) or _accept(asked, fresh)
 
 
@@ -108,6 +108,7 @@ def _report(asked: Settling) -> Verdict | None:
 
 
 def _size(asked: Settling) -> Verdict | None:
+    """The command's own limit (JSON-067); it bounds every outcome made of it (TASK-066)."""
     if asked.encoded.size <= SETTLEMENT_BODY_BYTES:
         return None
     refusal = too_large("body", SETTLEMENT_BODY_BYTES)
@@ -125,6 +126,7 @@ def _replay(asked: Settling) -> Verdict | None:
 
 
 def _settle_live(asked: Settling) -> Verdict | None:
+    """A first report needs a live attempt, recovered or not (DLV-077)."""
     return _lost_unless_live(*_held(asked.task, asked.attempt), asked.clock)
 
 
@@ -159,7 +161,7 @@ def _accept(asked: Settling, fresh: Fresh) -> Verdict:
     task = append(draft, task, clock.now, attempt.id, "report_accepted")
     if command.quiescence == "confirmed":
         task = finalise(draft, task, attempt, clock=clock, fresh=fresh)
-    else:
+    else:  # DLV-084
         draft.write(task, attempt)
     receipt = SettlementReceipt(
         operation_id=command.operation_id, task_id=task.id, attempt_id=attempt.id, accepted_at=clock.now
@@ -220,6 +222,7 @@ def _already_confirmed(asked: Confirming) -> Verdict | None:
 
 
 def _confirm_live(asked: Confirming) -> Verdict | None:
+    """DLV-103."""
     return _lost_unless_live(*_held(asked.task, asked.attempt), asked.clock)
 
 

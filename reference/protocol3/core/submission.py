@@ -42,7 +42,10 @@ def submit(
     clock: Clock,
     fresh: Fresh,
 ) -> Verdict:
-    """Replies with the task and its body, new or as they stand (TASK-100 to TASK-110)."""
+    """Replies with the task and its body, new or as they stand (TASK-100, TASK-104).
+
+    The insertion of the key is the guard: who loses is decided again and finds the winner (TASK-110).
+    """
     verdict = known(identity, submitted)
     if verdict is not None:
         return verdict

@@ -45,7 +45,7 @@ def contradiction() -> Refusal:
 
 
 def status(scope: Scope, task: Task) -> TaskStatus:
-    """Raises `unavailable` for a record that breaks the relations of TASK-053 to TASK-058."""
+    """Raises `unavailable` for a record that breaks the relations of TASK-053 to TASK-058 (HTTP-069)."""
     view = TaskStatus(
         scope=scope,
         task_id=task.id,
@@ -116,7 +116,10 @@ def result(scope: Scope, task: Task, attempt: Attempt | None, settlement: Settle
 
 
 def outcome(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> bytes:
-    """The encoded outcome of a task, `null` until it is terminal. Arguments as for `result`."""
+    """The encoded outcome of a task, `null` until it is terminal, whatever was reported (TASK-125, TASK-126).
+
+    Arguments as for `result`. The deciding attempt ended when the task did (TASK-129).
+    """
     match task.state:
         case "queued" | "active":
             return b"null"
@@ -151,7 +154,7 @@ def _failure(attempt: Attempt, settlement: Settlement | None) -> bytes:
 
 
 def failure_of(attempt: Attempt, settlement: Settlement | None) -> Failure:
-    """The failure that a finished attempt stands for (part 10 section 3.5)."""
+    """The failure that a finished attempt stands for, as it was reported (part 10 section 3.5, DLV-089)."""
     if settlement is None:
         if attempt.state != "lost":
             raise contradiction()
@@ -180,7 +183,11 @@ def history_record(record: History) -> JsonValue:
 
 
 def event_without_data(scope: Scope, task: Task, attempt: Attempt, origin_trace: bytes | None) -> dict[str, JsonValue]:
-    """The invocation event of an attempt but for its data. The same records give the same event (DLV-013, DLV-045)."""
+    """The invocation event of an attempt but for its data. The same records give the same event (DLV-013, DLV-045).
+
+    Task and run are the same in every attempt (DLV-043), and so is the trace: the accepted origin, for there is no
+    tracing of our own (DLV-044, TRC-014, TRC-015).
+    """
     trace = None if origin_trace is None else TraceContext.shaped(decode(origin_trace))
     event = new_invocation_event(
         event_id=attempt.event_id,
@@ -212,7 +219,7 @@ def report_identity(
 
 
 def assigned(scope: Scope, reply: Assigned) -> bytes:
-    """The encoded AcquireReply of a poll that holds an attempt (part 10 section 10)."""
+    """The encoded AcquireReply of a poll that holds an attempt, with the task's own descriptor (DLV-041)."""
     task, attempt, body = reply.task, reply.attempt, reply.body
     members: dict[str, JsonValue] = {
         "descriptor": decode(body.descriptor),
@@ -267,7 +274,10 @@ def session(scope: Scope, record: Session) -> WorkerSession:
 
 
 def joined(members: dict[str, JsonValue], **encoded: bytes) -> bytes:
-    """A compact object of at least one plain member, with further members that are compact JSON already."""
+    """A compact object of at least one plain member, with further members that are compact JSON already.
+
+    What was stored is handed back as it is, so values keep their identity (JSON-046).
+    """
     return encode(members)[:-1] + b"".join(b',"%s":%s' % (n.encode(), text) for n, text in encoded.items()) + b"}"
 
 

@@ -37,7 +37,10 @@ class Clock:
 
 
 class Fresh:
-    """Supplies identifiers derived from a seed that the caller drew: the same seed gives the same identifiers."""
+    """Supplies identifiers derived from a seed that the caller drew: the same seed gives the same identifiers.
+
+    A prefix and 128 random bits: opaque, unique, never used again (TASK-043).
+    """
 
     __slots__ = ("_count", "_seed")
 

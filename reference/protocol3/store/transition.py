@@ -57,7 +57,7 @@ class Transitions:
         return timed(text, virtual=self.virtual)
 
     async def run(self, key: Hashable, load: Load[Loaded], decide: Decide[Loaded]) -> Any:
-        """Decide and apply; the reply of the verdict, after its commit.
+        """Decide and apply; the reply of the verdict, after its commit: durable, or nothing of it (DLV-120, TASK-016).
 
         `key` names the aggregate: transitions of one aggregate queue up inside this process, a courtesy that keeps
         misses away. Raises `Refusal` for a rejection and `unavailable` when the guards never held.

@@ -75,7 +75,7 @@ class Dispatchers:
     async def claim(self, scope_id: int, command: AcquireCommand, *, wait_s: float) -> Assigned | None:
         """A task for this poll, which must have been admitted; None if there was none in time or it needs none.
 
-        Without a wait there is one look. Raises `unavailable` when too many polls wait, or when the look failed.
+        Nothing is held while it waits (DLV-038). Without a wait there is one look. Raises `unavailable` when too many polls wait, or when the look failed.
         """
         if self.waiting >= WAITING:
             raise Refusal("unavailable", "too many polls wait; repeat the poll later")

@@ -80,7 +80,7 @@ class Obligations:
         chain[obligation.id] = obligation
 
     async def run(self, services: Services) -> None:
-        """Work until cancelled; the first look takes over everything that is ready."""
+        """Work until cancelled; the first look takes over everything that is ready, whoever left it (RCV-002)."""
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
                 group.create_task(self._work(services))

@@ -8,7 +8,10 @@ from protocol3.coordinator.http.connection import Connection
 
 
 async def read_body(request: BaseRequest, limit: int) -> bytes:
-    """The whole body. 413 by its declared length or at the first byte above the limit, 400 if it ends too early."""
+    """The whole body, with or without a declared length (HTTP-002).
+
+    413 by that length or at the first byte above the limit (JSON-062), 400 if it ends too early.
+    """
     declared = request.headers.get("Content-Length")
     if declared is not None and int(declared) > limit:
         raise _too_large(limit)
@@ -39,7 +42,10 @@ async def refuse_body(request: BaseRequest) -> None:
 
 
 def uninvited(request: BaseRequest) -> bool:
-    """Whether the client still waits for `100 Continue`: after its refusal nobody knows if the body will come."""
+    """Whether the client still waits for `100 Continue`: after its refusal nobody knows if the body will come.
+
+    The connection ends then (HTTP-026).
+    """
     content = request.content
     return "Expect" in request.headers and not content.is_eof() and Connection.of(request).invited is not content
 

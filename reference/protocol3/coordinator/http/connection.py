@@ -32,7 +32,7 @@ TARGET_BYTES: Final = 65536
 
 
 class Connection(RequestHandler):
-    """State of one connection that the exchange looks at.
+    """State of one connection, which serves request after request (HTTP-001), as far as the exchange looks at it.
 
     `ended`: the client has sent its last byte, replies may still be read.
     `cut`: the body that ended too early or broke its framing (HTTP-018).

@@ -85,7 +85,7 @@ class Exchanges:
         try:
             served = self._route(path, request.method)
             body = await self._admitted(served, request, mark + query, started, request_id)
-            reply = Reply(200, body, request_id=request_id)
+            reply = Reply(200, body, request_id=request_id)  # HTTP-060, whatever the operation found
             code = None
         except Refusal as refusal:
             code = refusal.code
@@ -103,7 +103,11 @@ class Exchanges:
         return reply
 
     def _route(self, path: str, method: str) -> _Served:
-        """Steps 1 to 3: path, method, admission (HTTP-010…012)."""
+        """Steps 1 to 3: path, method, admission (HTTP-010…012).
+
+        Paths are compared as they came (HTTP-004). HEAD and OPTIONS are methods like others (HTTP-022). The codes of
+        steps 1 and 2 belong to no operation (HTTP-070).
+        """
         methods = self._paths.get(path)
         if methods is None:
             raise Refusal("route_not_found")
@@ -136,6 +140,7 @@ class Exchanges:
         """Steps 4 to 8 within the budget (HTTP-080…082): the encoded reply. Raises whatever the operation raises.
 
         A poll whose client is gone ends at once, like one whose budget is over; nothing else is abandoned (HTTP-084).
+        A 503 for the budget says nothing about what was stored (HTTP-068).
         """
         connection = Connection.of(request)
         loop = asyncio.get_running_loop()
@@ -147,7 +152,7 @@ class Exchanges:
                     if connection.ended:
                         raise Refusal("unavailable", "the client ended the connection")
                     connection.waiting = budget
-                result = await served.operation(command)
+                result = await served.operation(command)  # HTTP-021
                 body = result if isinstance(result, bytes) else encode(result)
         except TimeoutError:
             if not budget.expired():
@@ -159,7 +164,7 @@ class Exchanges:
             connection.waiting = None
         if loop.time() >= deadline:
             raise Refusal("unavailable", "the exchange took longer than its budget")
-        if len(body) > served.route.reply_limit:
+        if len(body) > served.route.reply_limit:  # JSON-070, HTTP-069
             raise Refusal("unavailable", "the reply would exceed its size limit")
         return body
 
@@ -192,11 +197,11 @@ async def _command(route: Route, request: BaseRequest, query: str) -> Command:
         octets = query[1:].encode("utf-8", "surrogateescape")
         if len(octets) > route.query_limit:
             raise invalid("query", f"longer than {route.query_limit} bytes")
-        return route.decode(octets)
+        return route.decode(octets)  # HTTP-014; the headers of a GET were not looked at (HTTP-024)
     if query:
-        raise invalid("query", "none is allowed here")
+        raise invalid("query", "none is allowed here")  # HTTP-015
     headers = request.headers
-    media_type.check(headers.getall("Content-Type", ()), headers.getall("Content-Encoding", ()))
+    media_type.check(headers.getall("Content-Type", ()), headers.getall("Content-Encoding", ()))  # HTTP-016
     body = await read_body(request, route.request_limit)
     if len(body) > THREAD_BYTES:
         return await asyncio.to_thread(route.decode, body)

@@ -23,6 +23,7 @@ SLOW_READER_S: Final = 30.0
 _JOIN_BYTES: Final = 65536
 """Up to this size head and body go out in one write; above it the copy costs more than a second call."""
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+#: HTTP-033, HTTP-061, HTTP-063.
 _JSON: Final = b"Content-Type: application/json\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 
 
@@ -32,7 +33,7 @@ def new_request_id() -> str:
 
 
 class Reply(StreamResponse):
-    """A reply with its whole body. aiohttp calls `prepare`, then `write_eof`, then asks `keep_alive`.
+    """A reply with its whole body, never compressed. aiohttp calls `prepare`, `write_eof`, then asks `keep_alive`.
 
     `body` None is a bare reply: no body, no content type. `request_id` None leaves the header out (HTTP-093).
     `allow` is the value of `Allow` (HTTP-011). `close` ends the connection with this reply.
@@ -62,7 +63,7 @@ class Reply(StreamResponse):
         return self._request.keep_alive and _connection(self._request).answers_more()
 
     async def prepare(self, request: BaseRequest) -> AbstractStreamWriter | None:
-        """Write everything. Raises ConnectionError when the client is gone."""
+        """Write everything, to a HEAD no body (HTTP-022). Raises ConnectionError when the client is gone."""
         self._request = request
         transport = request.transport
         if transport is None or transport.is_closing():

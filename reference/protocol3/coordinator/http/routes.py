@@ -63,6 +63,8 @@ Command: TypeAlias = (
 class Route:
     """One method of one path. Limits in bytes: raw body, encoded reply, raw query; 0 where the method has none.
 
+    They are the columns of part 00 section 3.2 (JSON-062, JSON-070, TASK-066, DISC-022, LIM-023).
+
     `decode` makes the command from the raw body of a POST or the raw query of a GET, or raises Refusal.
     `operation` names the method of the operations object that takes the command.
     """
@@ -114,6 +116,7 @@ def _post(
     reply: int = REPLY_BYTES,
 ) -> Route:
     def decode(raw: bytes) -> Command:
+        """HTTP-019."""
         try:
             document = decode_json(raw)
         except InvalidJson as error:

@@ -22,7 +22,7 @@ async def activation_context(services: Services, owner: LeaseOwner) -> bytes:
 
 
 async def commit_local_result(services: Services, command: LocalResultCommand) -> JsonValue:
-    """The receipt of a local record (LOC-001..012)."""
+    """The receipt of a local record, whatever it is a record of (LOC-012)."""
     scope_id = await services.scopes.find(command.owner.scope)
     receipt: LocalResultReceipt = await services.transitions.run(
         ("task", command.owner.task_id),

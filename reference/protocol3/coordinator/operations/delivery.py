@@ -29,7 +29,7 @@ LAST_LOOKS: Final = 2
 
 
 async def open_session(services: Services, command: OpenSession) -> JsonValue:
-    """A new worker session (DLV-001..003)."""
+    """A new worker session, beside any others of its queue (DLV-001..003, DLV-009)."""
     scope_id = await services.scopes.require(command.scope)
     session: Session = await services.transitions.run(
         ("open", object()),
@@ -55,7 +55,7 @@ async def extend_session(services: Services, command: ExtendSession) -> JsonValu
 
 
 async def acquire(services: Services, command: AcquireCommand) -> JsonValue | bytes:
-    """An assignment, nothing, or the news that the assignment was lost (DLV-010..039).
+    """An assignment, nothing, or the news that the assignment was lost (DLV-010..039); at once without a wait (DLV-030).
 
     The poll is judged; one that may have a task is handed to the dispatcher of its queue as long as it may wait, and
     judged again when that brought nothing. The last look is an atomic one: a task that is there is claimed.

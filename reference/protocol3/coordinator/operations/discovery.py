@@ -10,10 +10,13 @@ from protocol3.store.loads import task_list as loads
 
 
 async def list_tasks(services: Services, query: TaskListQuery) -> JsonValue:
-    """One page, newest first, each read from one snapshot (DISC-001..024)."""
+    """One page, newest first, read from one snapshot (DISC-020), which changes nothing (DISC-021).
+
+    The item beyond the limit tells whether there is more (DISC-011, DISC-013).
+    """
     after = None if query.cursor is None else task_list.read_cursor(query, query.cursor)
     scope_id = await services.scopes.find(query.scope)
-    if scope_id is None:
+    if scope_id is None:  # DISC-010
         return TaskPage(items=(), next_cursor=None).to_json()
     async with services.pool.acquire() as connection:
         found = await loads.page(connection, scope_id, query, after, query.limit + 1)

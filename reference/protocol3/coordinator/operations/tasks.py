@@ -80,6 +80,7 @@ async def resolve(services: Services, program: ProgramRef) -> Descriptor:
 
 
 async def inspect_task(services: Services, query: TaskQuery) -> bytes:
+    """The snapshot of a task. All reads are plain ones and recover nothing (TASK-120, TASK-121)."""
     async with services.pool.acquire() as connection:
         found = await loads.snapshot(connection, await _scope_id(services, query), query.task_id)
     if found is None:

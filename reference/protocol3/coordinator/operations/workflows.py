@@ -55,7 +55,7 @@ async def _accepted(
 
 
 async def workflow_status(services: Services, query: WorkflowRef) -> JsonValue:
-    """The present snapshot (WF-041, WF-042)."""
+    """The present snapshot, of a root or of an owned workflow (WF-041 to WF-043)."""
     async with services.pool.acquire() as connection:
         workflow = await loads.status(connection, await _scope_id(services, query.scope), query.workflow_id)
     if workflow is None:

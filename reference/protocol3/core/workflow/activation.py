@@ -39,6 +39,8 @@ def schedule(
 ) -> Workflow:
     """The workflow running a new activation at its present revision; the workflow itself is not written.
 
+    The activation is this one task, whatever becomes of its attempts (ACT-001, ACT-003, ACT-043), with the workflow's
+    origin (TRC-017). A workflow has no other while it is the running one (ACT-009).
     The caller has checked `inputs_fit`. With state, inputs and journal inside their own limits the context always is
     (LIM-022).
     """
@@ -86,7 +88,10 @@ def ownership(workflow: Workflow, *, activation: bool) -> Ownership:
 
 
 def inputs_fit(inputs: bytes) -> Problem | None:
-    """LIM-013; nothing is ever trimmed (CHD-056). Beside a wake the inputs are empty, and an event always fits."""
+    """LIM-013, ACT-023; nothing is ever trimmed (CHD-056).
+
+    Beside a wake the inputs are empty, and an event always fits.
+    """
     if len(inputs) <= INPUTS_BYTES:
         return None
     return Problem(message=f"the inputs of the next activation exceed {INPUTS_BYTES} bytes")

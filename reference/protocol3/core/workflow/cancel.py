@@ -21,7 +21,10 @@ class CancelState:
 
 
 def decide_cancel(state: CancelState, fresh: Fresh) -> Verdict:
-    """Replies with the WorkflowSnapshot after the request; it does not wait for the drain (WF-060)."""
+    """Replies with the WorkflowSnapshot after the request; it does not wait for the drain (WF-060).
+
+    A workflow that another one owns is cancelled like any other (WF-043).
+    """
     workflow = state.workflow
     if workflow is None:
         return Rejected(code="not_found")

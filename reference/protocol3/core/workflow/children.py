@@ -27,7 +27,10 @@ class NewChild:
 
 
 def register(draft: Draft, parent: Workflow, new: NewChild, *, clock: Clock, fresh: Fresh) -> Child:
-    """The child with its ownership link, its first task and that task's dispatch obligation, in this step (CHD-021)."""
+    """The child with its ownership link, its first task and that task's dispatch obligation, in this step (CHD-021).
+
+    It needs no worker and nothing to wait for (CHD-028).
+    """
     if new.kind == "workflow":
         child_id = create_workflow(
             draft,
@@ -77,5 +80,5 @@ def too_deep(parent: Workflow) -> str | None:
 
 
 def too_many_live(live: int, new: int) -> str | None:
-    """CHD-026: nonterminal workflow children, staged ones and branches together."""
+    """CHD-026: nonterminal workflow children, staged ones and branches together; ended ones do not count (CHD-027)."""
     return None if live + new <= LIVE_SUBWORKFLOWS else f"a workflow owns at most {LIVE_SUBWORKFLOWS} live workflows"

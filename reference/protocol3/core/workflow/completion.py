@@ -41,11 +41,12 @@ def decide_child_ended(state: ChildState, held: Obligation, fresh: Fresh) -> Ver
     if state.obligation is None or state.obligation.version != held.version:
         return Replay(reply=None)
     draft, workflow, clock = Draft(), state.workflow, state.clock
-    if workflow.state not in OPEN:
+    if workflow.state not in OPEN:  # DRN-002, DRN-014
         return discard(held, state.drain, clock)
     settle(draft, held)
     draft.guard(changed(workflow))
     suspended = workflow.state == "waiting" and workflow.wait_key is None
+    # The last end goes on for all, exactly once (CHD-057); a member that failed ends nothing early (FRK-020).
     if not suspended or any(member.terminal_at is None for member in state.awaited):
         draft.write(workflow)
         return draft.accepted(None, clock)

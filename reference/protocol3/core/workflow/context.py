@@ -35,7 +35,10 @@ def decide_context(state: ContextState, owner: LeaseOwner, _: Fresh) -> Verdict:
 
 
 def _context(held: Held, frozen: ActivationContext, records: tuple[bytes, ...]) -> bytes:
-    """The ActivationContext, compact; `wake` and the lineage are left out where there is none (ACT-022, ACT-028)."""
+    """The ActivationContext, compact; `wake` and the lineage are left out where there is none (ACT-022, ACT-028).
+
+    What is frozen was written with the activation: every attempt gets the same (TMR-021, CHD-058).
+    """
     workflow = held.workflow
     members = {
         "v": encode(1),

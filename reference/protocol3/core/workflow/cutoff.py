@@ -11,7 +11,7 @@ from protocol3.core.verdict import Clock, Draft, Fresh, Replay, Verdict
 from protocol3.core.workflow.ending import begin_failing, service_error
 from protocol3.core.workflow.states import OPEN, changed
 
-#: The kinds that say that something owned ended; waits and drains are retried without limit (RCV-023).
+#: Kinds that say that something owned ended. Waits and drains are retried without limit (RCV-023, TMR-023, DRN-010).
 COMPLETIONS = frozenset({"decision", "child"})
 
 

@@ -57,11 +57,11 @@ class DecisionState:
 def decide_application(
     state: DecisionState, held: r.Obligation, judged: Judged | ApplicationError, fresh: Fresh
 ) -> Verdict:
-    """Meets an obligation of kind decision; nothing to reply."""
+    """Meets an obligation of kind decision; nothing to reply. The clock is that of the application (DEC-023)."""
     if state.obligation is None or state.obligation.version != held.version:
         return Replay(reply=None)
     clock, workflow = state.clock.at_least(state.owned_end), state.workflow
-    if workflow.state != "running" or workflow.activation_id != held.subject:
+    if workflow.state != "running" or workflow.activation_id != held.subject:  # ACT-009, DRN-009
         return discard(held, state.drain, clock)
     applied = judged if isinstance(judged, ApplicationError) else _apply(state, judged, clock, fresh)
     draft = Draft()
@@ -93,16 +93,16 @@ class _Step:
 
 
 def _apply(state: DecisionState, judged: Judged, clock: Clock, fresh: Fresh) -> Draft | Problem:
-    """Steps 6 to 11."""
+    """Steps 6 to 11 (DEC-020): one draft for everything, so all of it or nothing (DEC-004)."""
     decision = judged.decision
-    if decision.revision != state.activation.revision:
+    if decision.revision != state.activation.revision:  # DEC-042
         return Problem(message="revision: is not the revision of the activation")
-    workflow = replace(state.workflow, revision=state.workflow.revision + 1)
+    workflow = replace(state.workflow, revision=state.workflow.revision + 1)  # the one place where it grows (WF-051)
     step = _Step(state=state, judged=judged, workflow=workflow, clock=clock, fresh=fresh, draft=Draft())
     match decision:
         case Complete():
             problem = _complete(step, decision)
-        case Fail(error=error):
+        case Fail(error=error):  # with or without unfinished children (DEC-052)
             begin_failing(step.draft, workflow, error, clock=clock, fresh=fresh)
             return step.draft
         case Suspend() | Continue() | Wait():
@@ -144,13 +144,16 @@ def _checkpoint(step: _Step, decision: Suspend | Continue | Wait) -> Problem | N
 
 
 def _stage(step: _Step, commands: tuple[ChildCommand, ...]) -> dict[str, OwnedChild] | Problem:
-    """Step 8: each command in order finds its child or registers it; the children known by then, by key (CHD-010)."""
+    """Step 8: each command in order finds its child or registers it; the children known by then, by key (CHD-010).
+
+    What is registered is seen by nobody before the whole step is committed (CHD-020).
+    """
     children, parent = dict(step.state.children), submitted(step.state.body)
     new = live = 0
     for command in commands:
         wanted = command.submission(scope=parent.scope, correlation_key=parent.correlation_key)
         bound = children.get(command.key)
-        if bound is not None:
+        if bound is not None:  # whatever its state (CHD-014)
             problem = _unlike(bound.child, command.kind, wanted)
             if problem is not None:
                 return problem
@@ -164,7 +167,7 @@ def _stage(step: _Step, commands: tuple[ChildCommand, ...]) -> dict[str, OwnedCh
             kind=command.kind,
             key=command.key,
             input=wanted,
-            descriptor=step.judged.descriptors[command.program],
+            descriptor=step.judged.descriptors[command.program],  # pinned (CHD-015)
             origin_trace=step.judged.processing_trace or step.state.body.origin_trace,
         )
         registered = register(step.draft, step.workflow, child, clock=step.clock, fresh=step.fresh)
@@ -192,7 +195,7 @@ def _beyond_limits(state: DecisionState, kind: str, new: int, live: int) -> str 
 def _suspend(
     step: _Step, checkpoint: r.Checkpoint, until: tuple[str, ...], children: Mapping[str, OwnedChild]
 ) -> Problem | None:
-    """CHD-050, CHD-051, DEC-044."""
+    """CHD-050, CHD-051, DEC-044: any children of the workflow, new, old, delivered before (DEC-013, CHD-054)."""
     if not children.keys() >= set(until):
         return Problem(message="until: names a key that is no child of the workflow")
     members = tuple(children[key] for key in until)
@@ -212,7 +215,10 @@ def _deliver(step: _Step, checkpoint: r.Checkpoint, chosen: tuple[OwnedChild, ..
 
 
 def _wait(step: _Step, checkpoint: r.Checkpoint, wanted: WaitTarget) -> Problem | None:
-    """The decision's acceptance time is the base of the deadline, and the wait may be over at once (TMR-012)."""
+    """The decision's acceptance time is the base of the deadline, and the wait may be over at once (TMR-012).
+
+    Then nobody sees it waiting (WF-053). Commands were registered before, in this same step (TMR-005).
+    """
     draft, workflow, event, now = step.draft, step.workflow, step.state.event, step.clock.now
     wait = installed(workflow.id, wanted, step.state.used, event, now)
     if isinstance(wait, Problem):
@@ -222,7 +228,7 @@ def _wait(step: _Step, checkpoint: r.Checkpoint, wanted: WaitTarget) -> Problem 
     if ended is not None:
         resume_with_wake(draft, workflow, step.state.body, checkpoint, ended, clock=step.clock, fresh=step.fresh)
         return None
-    draft.write(replace(workflow, state="waiting", activation_id=None, wait_key=wait.key), checkpoint)
+    draft.write(replace(workflow, state="waiting", activation_id=None, wait_key=wait.key), checkpoint)  # TMR-006
     if wait.deadline is not None:
         draft.write(r.Agenda(kind="wait", ref=workflow.id, scope_id=workflow.scope_id, due=wait.deadline))
         draft.wake(AgendaWake(due=wait.deadline))

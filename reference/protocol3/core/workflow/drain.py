@@ -37,7 +37,8 @@ class DrainState:
 def decide_drain(state: DrainState, held: Obligation, fresh: Fresh) -> Verdict:
     """Replies with the items to ask next, each in a transition of its own, or with None when this pass is over.
 
-    The last pass ends the workflow (DRN-006, T10, T11); one that finds live work looks again after a pause.
+    The last pass ends the workflow (DRN-006, T10, T11); one that finds live work looks again after a pause, without
+    limit (DRN-010). What it asks to end is cancelled, also for a failing workflow (DRN-007).
     """
     if state.obligation is None or state.obligation.version != held.version:
         return Replay(reply=None)

@@ -1,4 +1,7 @@
-"""Leaving the open states: failing, cancelling, and the terminal ones (T5 to T11)."""
+"""Leaving the open states: failing, cancelling, and the terminal ones (T5 to T11).
+
+No other module leaves them, and nothing leads back (WF-050). The revision stays (WF-051, WF-052).
+"""
 
 from __future__ import annotations
 

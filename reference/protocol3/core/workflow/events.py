@@ -24,13 +24,17 @@ class EventState:
 
 
 def decide_event(state: EventState, command: EventCommand, fresh: Fresh) -> Verdict:
-    """Replies with an EventReceipt; the order of the checks is EVT-011's from step 2 on."""
+    """Replies with an EventReceipt; the order of the checks is EVT-011's from step 2 on (EVT-013).
+
+    It says that the event is stored, not that anybody saw it (EVT-017). At once means one after the other: the guard
+    lets a loser find the winner's receipt (EVT-020).
+    """
     workflow = state.workflow
     if workflow is None:
         return Rejected(code="not_found")
-    if state.receipts:
+    if state.receipts:  # also with a full inbox (EVT-019)
         return _replay(state.receipts, command)
-    if workflow.state not in OPEN:
+    if workflow.state not in OPEN:  # EVT-021
         return Rejected(code="obsolete_operation")
     if state.wait is not None:
         refused = _closed(workflow, state.wait, state.clock.now)
@@ -38,7 +42,7 @@ def decide_event(state: EventState, command: EventCommand, fresh: Fresh) -> Verd
             return refused
     event = encode(command.event)
     if workflow.inbox_count >= INBOX_EVENTS or workflow.inbox_bytes + len(event) > INBOX_BYTES:
-        return Rejected(code="busy")
+        return Rejected(code="busy")  # ERR-011
     return _accept(state, workflow, command, event, fresh)
 
 
@@ -51,7 +55,7 @@ def _replay(receipts: tuple[Inbox, ...], command: EventCommand) -> Verdict:
 
 
 def _closed(workflow: Workflow, wait: Wait, now: int) -> Rejected | None:
-    """EVT-011 step 5: a wait of another kind, a closed one, or one whose deadline has come."""
+    """EVT-011 step 5: a wait of another kind (EVT-022), a closed one, or one whose deadline has come."""
     if wait.kind != "event" or workflow.wait_key != wait.key:
         return Rejected(code="obsolete_operation")
     if wait.deadline is not None and now >= wait.deadline:
@@ -60,7 +64,10 @@ def _closed(workflow: Workflow, wait: Wait, now: int) -> Rejected | None:
 
 
 def _accept(state: EventState, workflow: Workflow, command: EventCommand, event: bytes, fresh: Fresh) -> Verdict:
-    """EVT-011 step 7. The deadline bounds the commit: authority obtained later finds it passed (EVT-016, RACE-14)."""
+    """EVT-011 step 7, whether or not anybody waits for it yet (EVT-015).
+
+    The deadline bounds the commit: authority obtained later finds it passed (EVT-016, RACE-14).
+    """
     draft = Draft()
     draft.guard(changed(workflow))
     draft.write(

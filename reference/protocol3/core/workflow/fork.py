@@ -30,13 +30,16 @@ class ForkState:
 
 
 def decide_fork(state: ForkState, command: ForkCommand, fresh: Fresh) -> Verdict:
-    """Replies with a ForkReceipt; the order of the checks is FRK-010's from step 4 on."""
+    """Replies with a ForkReceipt; the order of the checks is FRK-010's from step 4 on.
+
+    Fork keys are the workflow's, over all its activations (FRK-006). At once means one after the other (FRK-016).
+    """
     held = identify(command.owner, state.named)
     if isinstance(held, Rejected):
         return held
     if state.stored is not None:
         return _replay(held, state.stored, command, state.clock)
-    refused = lost(held, state.clock.now, dispatched=True)
+    refused = lost(held, state.clock.now, dispatched=True)  # FRK-015
     if refused is not None:
         return refused
     for check in NEW_FORK_CHECKS:
@@ -47,8 +50,8 @@ def decide_fork(state: ForkState, command: ForkCommand, fresh: Fresh) -> Verdict
 
 
 def _replay(held: Held, stored: Fork, command: ForkCommand, clock: Clock) -> Verdict:
-    """Binding before liveness; the attempt that registered the fork needs no liveness at all (FRK-010 step 5)."""
-    if stored.identity != command.fork.identity():
+    """Binding before liveness; the attempt that registered the fork needs none (FRK-010 step 5, FRK-013)."""
+    if stored.identity != command.fork.identity():  # also for a later activation (FRK-014)
         return Rejected(code="conflict")
     if stored.attempt_id != held.attempt.id:
         refused = lost(held, clock.now, dispatched=True)
@@ -91,7 +94,11 @@ NEW_FORK_CHECKS: Final[tuple[Callable[[ForkState, Held, ForkCommand], Rejected |
 
 
 def _accept(state: ForkState, held: Held, command: ForkCommand, fresh: Fresh) -> Verdict:
-    """The fork with every branch, or nothing (FRK-002, FRK-011); the parent goes on as it was (FRK-003)."""
+    """The fork with every branch, or nothing (FRK-002, FRK-011); the parent goes on as it was (FRK-003).
+
+    Branches are claimable from this commit on (FRK-005), children like any others (FRK-018), and outlive the attempt
+    (FRK-019).
+    """
     assert state.body is not None
     draft = Draft()
     draft.guard(changed(held.workflow), task_seen(held.task))

@@ -24,7 +24,7 @@ class OwnedChild:
 
 
 def task_result(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> bytes:
-    """The encoded ChildResult of a task that ended (CHD-040, CHD-041); the arguments are those of its outcome."""
+    """The encoded ChildResult of a task that ended (CHD-040 to CHD-042); arguments as for `outcome`."""
     return compact_object(
         {
             "task_id": encode(task.id),

@@ -31,6 +31,8 @@ class Judged:
 def judge(task: Task, attempt: Attempt | None, settlement: Settlement | None) -> Decision | ApplicationError:
     """Steps 2 to 4: the decision of a successful activation, or the error that fails the workflow (ACT-040).
 
+    Only activations get here: the output of any other task stays what it is (DEC-001). A bad decision was accepted as
+    the output of its task (DEC-002, ACT-008).
     `attempt` is the latest of the ended task, `settlement` what it reported.
     """
     if task.state == "cancelled":

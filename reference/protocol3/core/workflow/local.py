@@ -24,7 +24,10 @@ class LocalState:
 
 
 def decide_local(state: LocalState, command: LocalResultCommand, _: Fresh) -> Verdict:
-    """Replies with a LocalResultReceipt; the order of the checks is LOC-004's."""
+    """Replies with a LocalResultReceipt; the order of the checks is LOC-004's.
+
+    `stored` is of this activation alone (LOC-001). At once means one after the other (LOC-011).
+    """
     held = identify(command.owner, state.named)
     if isinstance(held, Rejected):
         return held
@@ -34,7 +37,7 @@ def decide_local(state: LocalState, command: LocalResultCommand, _: Fresh) -> Ve
 
 
 def _replay(held: Held, stored: Local, command: LocalResultCommand, clock: Clock) -> Verdict:
-    """Binding before liveness; the attempt that stored the record needs no liveness at all (LOC-004 step 5)."""
+    """Binding before liveness; the attempt that stored the record needs none (LOC-004 step 5, LOC-005)."""
     if stored.identity != command.record.identity():
         return Rejected(code="conflict")
     if stored.attempt_id != held.attempt.id:
@@ -55,7 +58,7 @@ def _accept(held: Held, record: LocalRecord, clock: Clock) -> Verdict:
         message = f"body.record: an activation keeps at most {LOCAL_RECORDS} records of {LOCAL_LEDGER_BYTES} bytes"
         return Rejected(code="invalid_input", message=message)
     draft = Draft()
-    draft.guard(seen(held.workflow), changed(held.task))
+    draft.guard(seen(held.workflow), changed(held.task))  # the workflow stays as it is (LOC-010)
     draft.write(
         held.task,
         activation,

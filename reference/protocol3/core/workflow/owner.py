@@ -35,7 +35,7 @@ class Named:
 
 
 def identify(owner: LeaseOwner, named: Named) -> Held | Rejected:
-    """Not an activation, then another scope, then another lease identity (LOC-004 step 4)."""
+    """Not an activation, then another scope, then another lease identity (LOC-004 step 4, LOC-006)."""
     activation, workflow, task, attempt = named.activation, named.workflow, named.task, named.attempt
     if activation is None or workflow is None or task is None:
         return LOST
@@ -47,7 +47,10 @@ def identify(owner: LeaseOwner, named: Named) -> Held | Rejected:
 
 
 def lost(held: Held, now: int, *, dispatched: bool) -> Rejected | None:
-    """A refusal unless the owner is live (ACT-024 items 3 to 7) and, if asked for, was dispatched (LOC-004 step 6)."""
+    """A refusal unless the owner is live (ACT-024 items 3 to 7) and, if asked for, was dispatched (LOC-007).
+
+    A settled attempt is not (LOC-008), nor one whose workflow closes (DRN-008).
+    """
     task, attempt, workflow = held.task, held.attempt, held.workflow
     current = workflow.state == "running" and workflow.activation_id == task.id and attempt.settled_at is None
     if not current or (dispatched and not attempt.may_have_started):

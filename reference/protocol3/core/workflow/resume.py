@@ -38,6 +38,9 @@ def resume_with_wake(
     clock: Clock,
     fresh: Fresh,
 ) -> None:
-    """The activation that an external wait ended with; its inputs are empty, the wait is closed (TMR-015, CHD-055)."""
+    """The activation that an external wait ended with; its inputs are empty, the wait is closed (TMR-015, CHD-055).
+
+    The wake is this activation's alone (TMR-022).
+    """
     frozen = Frozen(continuation=checkpoint.continuation, state=checkpoint.state, wake=wake(over))
     draft.write(schedule(draft, retired(workflow, over.event), body, frozen, clock=clock, fresh=fresh))

@@ -14,7 +14,7 @@ from protocol3.core.workflow.compact import compact_object
 def snapshot_of(scope: Scope, workflow: Workflow) -> WorkflowSnapshot:
     """The present snapshot; lineage only for an owned workflow (WF-032).
 
-    Raises `unavailable` for a record that breaks the relations of WF-030 to WF-032 (WF-005).
+    Raises `unavailable` for a record that breaks the relations of WF-030 to WF-032 (WF-005, HTTP-069).
     """
     view = WorkflowSnapshot(
         workflow_id=workflow.id,

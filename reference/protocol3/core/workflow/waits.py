@@ -72,7 +72,7 @@ def _in_time(event: Buffered, deadline: int | None) -> bool:
 
 
 def wake(over: Over) -> bytes:
-    """The wake object, compact (TMR-020)."""
+    """The wake object, compact (TMR-020). An event is whole in it; its trace is the event's alone (TRC-018)."""
     members = {"kind": encode(over.by), "key": encode(over.wait.key)}
     if over.by == "event":
         assert over.event is not None

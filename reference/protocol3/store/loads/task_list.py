@@ -14,7 +14,10 @@ from protocol3.store.transition import Connection
 async def page(
     connection: Connection, scope_id: int, query: TaskListQuery, after: Position | None, limit: int
 ) -> tuple[Task, ...]:
-    """At most `limit` tasks that match every filter, in the order of DISC-009, strictly after a position."""
+    """At most `limit` tasks that match every filter exactly (DISC-007, DISC-008), in the order of DISC-009.
+
+    They come strictly after a position (DISC-014).
+    """
     values: list[Any] = [scope_id, limit]
     conditions = ["t.scope_id = $1"]
 
