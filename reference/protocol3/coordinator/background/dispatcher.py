@@ -75,7 +75,8 @@ class Dispatchers:
     async def claim(self, scope_id: int, command: AcquireCommand, *, wait_s: float) -> Assigned | None:
         """A task for this poll, which must have been admitted; None if there was none in time or it needs none.
 
-        Nothing is held while it waits (DLV-038). Without a wait there is one look. Raises `unavailable` when too many polls wait, or when the look failed.
+        Nothing is held while it waits (DLV-038). Without a wait there is one look. Raises `unavailable` when too many
+        polls wait, or when the look failed.
         """
         if self.waiting >= WAITING:
             raise Refusal("unavailable", "too many polls wait; repeat the poll later")
@@ -211,7 +212,7 @@ class Dispatcher:
         return claims
 
     async def _judge_again(self, connection: Connection) -> None:
-        """Once a second, find waiting polls whose session ended or whose sequence another process completed."""
+        """Once a second, find waiting polls whose session ended (DLV-037) or whose sequence is complete elsewhere."""
         now = asyncio.get_running_loop().time()
         waiting = self._open()
         if not waiting or now - self._judged_at < LOOK_S:

@@ -55,7 +55,10 @@ async def extend_session(services: Services, command: ExtendSession) -> JsonValu
 
 
 async def acquire(services: Services, command: AcquireCommand) -> JsonValue | bytes:
-    """An assignment, nothing, or the news that the assignment was lost (DLV-010..039); at once without a wait (DLV-030).
+    """An assignment, nothing, or the news that the assignment was lost (DLV-010..039).
+
+    Identical polls at once: one claims, the other finds its sequence complete (DLV-020). Without a wait it is over at
+    once (DLV-030).
 
     The poll is judged; one that may have a task is handed to the dispatcher of its queue as long as it may wait, and
     judged again when that brought nothing. The last look is an atomic one: a task that is there is claimed.

@@ -72,7 +72,7 @@ async def answerable(connection: Connection, sql: Sql, commands: Sequence[Acquir
 async def lock(
     connection: Connection, scope_id: int, queue: str, commands: Sequence[AcquireCommand]
 ) -> list[str] | None:
-    """Locks the consumers of some polls and as many tasks that are due; their ids, None if there are none."""
+    """Locks the consumers of some polls and as many tasks that are due; their ids, None if there are none (DLV-023)."""
     ids: list[str] | None = await connection.fetchval(_LOCK, *_consumers(commands), scope_id, queue, len(commands))
     return ids
 
