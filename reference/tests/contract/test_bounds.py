@@ -171,7 +171,7 @@ def test_identifiers(name: str, path: str, limit: int) -> None:
 
 @pytest.mark.parametrize(("name", "path", "low", "high"), INTEGERS)
 def test_integers(name: str, path: str, low: int, high: int) -> None:
-    """JSON-027."""
+    """JSON-027, TXT-040."""
     place = path.rpartition(".")[2]
     for accepted in {low, high}:
         accept(name, with_value(name, path, accepted))
@@ -190,7 +190,7 @@ def test_attempt_count() -> None:
 
 @pytest.mark.parametrize(("name", "path", "measured", "limit"), SIZES)
 def test_sizes(name: str, path: str, measured: str, limit: int) -> None:
-    """Compact bytes of the normalised object (LIM-010, LIM-011): exactly the limit fits."""
+    """Compact bytes of the normalised object (LIM-010, LIM-011, JSON-060, JSON-063): exactly the limit fits."""
     empty = compact_size(at_path(with_value(name, path, ""), measured))
     accept(name, with_value(name, path, "x" * (limit - empty)))
     refuse(name, with_value(name, path, "x" * (limit - empty + 1)), f"{limit} bytes")

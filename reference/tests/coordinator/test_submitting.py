@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from protocol3.contract.models.common import Descriptor, ProgramRef
+from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.refusal import Refusal
 from protocol3.programs.errors import ProgramError
 
@@ -28,6 +29,23 @@ async def test_conflict_changes_nothing(client, refused):
     first = await client.submit(data=1)
     assert await refused(client.submit(data=1.0)) == "conflict"
     assert await client.submit(data=1) == first
+
+
+async def test_data_may_be_null_but_not_left_out(client):
+    """TASK-113."""
+    assert (await client.submit(data=None))["input"]["data"] is None
+    command = client.submission("other")
+    del command["input"]["data"]
+    with pytest.raises(Refusal, match="data: is missing"):
+        SubmitCommand.from_json(command)
+
+
+async def test_a_correlation_key_is_only_a_label(client):
+    """TASK-114, TASK-115: any number of tasks may share it; no session and no queue has to exist."""
+    tasks = [await client.submit(key, correlation_key="order", queue=f"new-{key}") for key in ("a", "b")]
+    assert tasks[0]["task_id"] != tasks[1]["task_id"]
+    listed = (await client.list(correlation_key="order"))["items"]
+    assert {task["task_id"] for task in listed} == {task["task_id"] for task in tasks}
 
 
 async def test_keys_of_other_scopes_are_independent(client):

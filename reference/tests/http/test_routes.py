@@ -170,3 +170,21 @@ def test_every_operation_has_a_route_that_makes_its_command(name):
         kind for parameter, kind in getattr(Operations, name).__annotations__.items() if parameter != "return"
     )
     assert type(route.decode(sample(route))).__name__ == expected
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/workflows/approvals/inspect",
+        "/v1/workflows/approvals/list",
+        "/v1/workflows/approvals/decide",
+        "/v1/completion-subscriptions",
+        "/v1/completion-subscriptions/status",
+        "/v1/completion-subscriptions/retry",
+        "/v1/dispatch/claim",
+        "/v1/programs/publication-capabilities",
+    ],
+)
+def test_routes_of_optional_profiles_are_unknown(path: str) -> None:
+    """HTTP-042: not declared, so that they answer like any path that does not exist."""
+    assert path not in {route.path for route in ROUTES}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from importlib.resources import files
 
 import asyncpg
 import pytest
 
+from protocol3.store.apply_sql import apply_function
 from protocol3.store.database import is_current, migrate
 from protocol3.store.tables import TABLES, record_of, row_of
 
@@ -42,6 +45,15 @@ async def test_a_record_comes_back_as_it_was_written(pool, blank, table):
     record = blank(table.record)
     row = await pool.fetchval(f"select $1::{table.name}", row_of(record))
     assert record_of(table.record, row) == record
+
+
+def test_only_what_is_over_is_deleted():
+    """DLV-021, DLV-312, EVT-012: obligations and agenda entries go, everything else stays."""
+    texts = [
+        apply_function(),
+        *(text.read_text() for text in files("protocol3.store").joinpath("migrations").iterdir()),
+    ]
+    assert set(re.findall(r"\b(?:delete from|truncate)\s+(\w+)", " ".join(texts))) == {"obligation", "agenda"}
 
 
 async def test_migrating_again_changes_nothing(database, pool):
