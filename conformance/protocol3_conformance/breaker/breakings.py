@@ -198,7 +198,10 @@ _ALL = (
     _breaking("integral-floats", "Returns 1 where 1.0 was sent.", "JSON-046 TASK-037", _integral_floats),
     _breaking("chatty-conflict", "Adds a message to `conflict`.", "HTTP-064", _chatty_conflict),
     _breaking(
-        "null-lineage", "Writes a root's missing ancestors as null.", "WF-032", on("/v1/workflows", _null_lineage)
+        "null-lineage",
+        "Writes a root's missing ancestors as null.",
+        "CLI-023 WF-032",
+        on("/v1/workflows", _null_lineage),
     ),
     _breaking(
         "settlement-replay-forgets",
@@ -212,7 +215,9 @@ _ALL = (
         "DLV-057",
         on("/v1/renewals", _renewal_replay_extends),
     ),
-    _breaking("event-twice", "Delivers an event to two activations.", "TMR-022 EVT-021", on(CONTEXT, _event_twice)),
+    _breaking(
+        "event-twice", "Delivers an event to two activations.", "TMR-021 TMR-022 EVT-021", on(CONTEXT, _event_twice)
+    ),
     _breaking("inputs-twice", "Delivers consumed results again.", "CHD-053", on(CONTEXT, _thawing_inputs)),
     _breaking("receipt-of-now", "Moves accepted_at of a replayed event.", "EVT-012", on(EVENTS, _receipt_of_now)),
     _breaking(

@@ -107,6 +107,7 @@ def _json_body(reply: Reply) -> JsonValue:
 def error_object(reply: Reply, value: JsonValue) -> None:
     """Exactly `code`, and `message` where the table says so, with a status of that code (HTTP-064…066, HTTP-060)."""
     at = f"reply with status {reply.status}"
+    require(reply.status >= 400, at, "every success is a 200, and nothing is redirected", "HTTP-060", "CLI-016")
     code = value.get("code") if isinstance(value, dict) else None
     if not isinstance(code, str) or code not in errors():
         raise Violation(at, f"expected an error object with a known code, came {brief(value)}", "HTTP-064", "CLI-016")
