@@ -55,7 +55,7 @@ def decide_child_ended(state: ChildState, held: Obligation, fresh: Fresh) -> Ver
     delivery = deliver(state.awaited, state.results)
     if isinstance(delivery, Problem):
         error = service_error("decision_application_failed", delivery.message)
-        begin_failing(draft, workflow, error, clock=clock.at_least(workflow.submitted_at), fresh=fresh)
+        begin_failing(draft, workflow, error, clock=clock, fresh=fresh)
     else:
         resume_with_children(draft, workflow, state.body, state.checkpoint, delivery, clock=clock, fresh=fresh)
     return draft.accepted(None, clock)
