@@ -30,22 +30,22 @@ RESTART_S: Final = 1.0
 _log: Final = logging.getLogger("protocol3.background")
 
 
-@asynccontextmanager
-async def running(
+def assemble(
     pool: asyncpg.Pool[asyncpg.Record],
     programs: ProgramStore,
     *,
     recovery: Passes,
     workflow_recovery: Passes,
     fixed_scope: Scope | None = None,
-) -> AsyncIterator[Services]:
-    """The services of a coordinator on a current database, with its loops running until the block is left.
+) -> Services:
+    """The services of a coordinator on a current database; nothing runs yet.
 
-    Pool and program store stay the caller's; one connection of the pool is kept for hints. `recovery` is told of the
-    agenda's passes, `workflow_recovery` of those of the obligations.
+    Pool and program store stay the caller's. `recovery` is told of the agenda's passes, `workflow_recovery` of those of
+    the obligations.
     """
     wakes = Wakes()
     transitions = Transitions(pool, on_commit=wakes.publish)
+    dispatchers = Dispatchers(transitions)
     services = Services(
         pool=pool,
         transitions=transitions,
@@ -56,20 +56,25 @@ async def running(
             workflow_handlers.OBLIGATIONS, workflow_recovery, on_transient_failure=workflow_handlers.give_up
         ),
         agenda=due.AgendaLoop(AGENDA, recovery),
-        dispatchers=Dispatchers(transitions),
+        dispatchers=dispatchers,
+        hints=Hints(dispatchers.wake),
         fixed_scope=fixed_scope,
     )
-    hints = Hints(services.dispatchers.wake)
-    wakes.subscribe(on_queue=hints.tell)
     wakes.subscribe(
         on_queue=services.dispatchers.wake,
         on_obligation=services.obligations.take,
         on_agenda=services.agenda.ring,
     )
+    wakes.subscribe(on_queue=services.hints.tell)
+    return services
+
+
+@asynccontextmanager
+async def running(services: Services) -> AsyncIterator[Services]:
+    """The services with their loops running until the block is left. One connection of the pool is kept for hints."""
     loops = [
-        asyncio.create_task(_kept(services.agenda.run, services, recovery)),
-        asyncio.create_task(_kept(services.obligations.run, services, workflow_recovery)),
-        asyncio.create_task(_kept(hints.run, services, None)),
+        asyncio.create_task(_kept(run, services))
+        for run in (services.agenda.run, services.obligations.run, services.hints.run)
     ]
     try:
         yield services
@@ -80,13 +85,11 @@ async def running(
         await services.dispatchers.close()
 
 
-async def _kept(run: Callable[[Services], Awaitable[None]], services: Services, passes: Passes | None) -> None:
+async def _kept(run: Callable[[Services], Awaitable[None]], services: Services) -> None:
     """Run a loop, again and again should it fail: a fault in one pass must not end recovery for good."""
     while True:
         try:
             await run(services)
         except Exception as error:  # noqa: BLE001
             _log.error("a background loop failed: %s", type(error).__name__)
-            if passes is not None:
-                passes.unavailable()
         await asyncio.sleep(RESTART_S)

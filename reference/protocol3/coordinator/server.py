@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from protocol3.coordinator.assembly import running
+from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.listener import Listener
@@ -29,13 +29,14 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
             if not await is_current(connection):
                 raise DatabaseError("the database's schema is not current: protocol3 orchestrator migrate")
         health = Health(time.monotonic)
-        async with running(
+        services = assemble(
             pool,
             programs,
             recovery=health.recovery,
             workflow_recovery=health.watch("workflow_recovery"),
             fixed_scope=options.fixed_scope,
-        ) as services:
+        )
+        async with running(services):
             exchanges = Exchanges(Operations(services), health, fixed_scope=options.fixed_scope)
             listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
             health.startup_done()
@@ -43,6 +44,7 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
             try:
                 await asyncio.Event().wait()
             finally:
+                services.dispatchers.end_waits()
                 await listener.close()
     finally:
         await programs.aclose()

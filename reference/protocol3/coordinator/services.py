@@ -9,6 +9,7 @@ import asyncpg
 from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.due import AgendaLoop
+from protocol3.coordinator.background.hints import Hints
 from protocol3.coordinator.background.obligations import Obligations
 from protocol3.coordinator.background.wakes import Wakes
 from protocol3.programs.stores import ProgramStore
@@ -28,4 +29,5 @@ class Services:
     obligations: Obligations
     agenda: AgendaLoop
     dispatchers: Dispatchers
+    hints: Hints
     fixed_scope: Scope | None = None

@@ -21,7 +21,7 @@ from protocol3.contract.models.tasks import (
 )
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import decode
-from protocol3.coordinator.assembly import running
+from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
 from protocol3.programs.errors import ProgramError
@@ -214,7 +214,7 @@ def programs() -> Programs:
 
 @pytest.fixture
 async def services(pool: asyncpg.Pool[asyncpg.Record], programs: Programs) -> AsyncIterator[Services]:
-    async with running(pool, programs, recovery=Ignored(), workflow_recovery=Ignored()) as services:
+    async with running(assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored())) as services:
         yield services
 
 

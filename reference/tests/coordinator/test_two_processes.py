@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from protocol3.coordinator.assembly import running
+from protocol3.coordinator.assembly import assemble, running
 from protocol3.store.database import open_pool
 
 
@@ -24,7 +24,7 @@ async def other(client: Any, database: str, programs: Any) -> AsyncIterator[Any]
     """The same scope, seen through another coordinator with connections of its own."""
     pool = await open_pool(database)
     ignored = _Ignored()
-    async with running(pool, programs, recovery=ignored, workflow_recovery=ignored) as services:
+    async with running(assemble(pool, programs, recovery=ignored, workflow_recovery=ignored)) as services:
         yield type(client)(services, client.scope["namespace"])
     await pool.close()
 

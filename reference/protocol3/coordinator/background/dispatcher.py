@@ -57,6 +57,7 @@ class Dispatchers:
     def __init__(self, transitions: Transitions) -> None:
         self._transitions = transitions
         self._running: dict[tuple[int, str], Dispatcher] = {}
+        self._draining = False
         self.waiting = 0
 
     def wake(self, scope_id: int, queue: str) -> None:
@@ -64,6 +65,16 @@ class Dispatchers:
         dispatcher = self._running.get((scope_id, queue))
         if dispatcher is not None:
             dispatcher.ring()
+
+    def patience(self, until: float) -> float:
+        """Seconds that a poll may still wait; none once the waits are over."""
+        return 0.0 if self._draining else max(until - asyncio.get_running_loop().time(), 0.0)
+
+    def end_waits(self) -> None:
+        """Let every waiting poll come to its end at once, so that a shutdown need not outlast them (HTTP-083)."""
+        self._draining = True
+        for dispatcher in self._running.values():
+            dispatcher.release_all()
 
     async def close(self) -> None:
         """Stop all dispatchers; polls that still wait are not answered."""
@@ -121,6 +132,10 @@ class Dispatcher:
         self._waiters.pop(waiter, None)
         if not self._waiters:
             self._bell.ring()
+
+    def release_all(self) -> None:
+        for waiter in self._waiters:
+            waiter.release()
 
     async def _run(self, on_end: Callable[[], object]) -> None:
         rest = LOOK_S

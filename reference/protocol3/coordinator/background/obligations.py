@@ -63,16 +63,16 @@ class Obligations:
         self._passes = passes
         self._on_transient_failure = on_transient_failure
         self._waiting: dict[str, dict[str, Obligation]] = {}  # by workflow, then by id, in order of arrival
-        self._held: set[str] = set()
+        self.held: set[str] = set()
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._bell = Bell()
         self._more = False  # the last look left something behind for want of room
 
     def take(self, obligation: Obligation) -> None:
         """Handle this obligation as soon as a worker is free. It was just committed, or claimed, by this process."""
-        if obligation.id in self._held:
+        if obligation.id in self.held:
             return
-        self._held.add(obligation.id)
+        self.held.add(obligation.id)
         chain = self._waiting.get(obligation.workflow_id)
         if chain is None:
             chain = self._waiting[obligation.workflow_id] = {}
@@ -93,7 +93,7 @@ class Obligations:
             obligation = next(iter(chain.values()))
             await self._meet(services, obligation)
             del chain[obligation.id]
-            self._held.discard(obligation.id)
+            self.held.discard(obligation.id)
             if chain:
                 self._ready.put_nowait(workflow_id)
             else:
@@ -131,7 +131,7 @@ class Obligations:
 
     async def _look(self, services: Services) -> bool:
         """Keep what this process holds from becoming ready and take over what is. True if more may be ready."""
-        sql, held = services.transitions.sql, list(self._held)
+        sql, held = services.transitions.sql, list(self.held)
         async with services.pool.acquire() as connection:
             if held:
                 await connection.execute(sql(_HOLD), held, CLAIM_MS, HANDOVER_MS)

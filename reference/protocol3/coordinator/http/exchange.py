@@ -15,6 +15,7 @@ from protocol3.contract.limits import EXCHANGE_MS
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal, invalid
 from protocol3.contract.strict_json import JsonValue, encode
+from protocol3.coordinator.budget import exchange_deadline
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http import log
 from protocol3.coordinator.http.body import read_body, refuse_body, uninvited
@@ -144,6 +145,7 @@ class Exchanges:
         """
         connection = Connection.of(request)
         loop = asyncio.get_running_loop()
+        exchange_deadline.set(deadline)
         try:
             async with asyncio.timeout_at(deadline) as budget:
                 command = await _command(served.route, request, query)

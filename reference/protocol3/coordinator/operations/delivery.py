@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from protocol3.contract.limits import WAIT_RESERVE_MS
 from protocol3.contract.models.common import LeaseOwner
 from protocol3.contract.models.delivery import (
     AcquireCommand,
@@ -17,6 +18,7 @@ from protocol3.contract.models.delivery import (
 )
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
+from protocol3.coordinator.budget import exchange_deadline
 from protocol3.coordinator.services import Services
 from protocol3.core import acquisition, renewal, sessions, settlement, task_views
 from protocol3.core.acquisition import Admitted, Assigned
@@ -63,12 +65,11 @@ async def acquire(services: Services, command: AcquireCommand) -> JsonValue | by
     The poll is judged; one that may have a task is handed to the dispatcher of its queue as long as it may wait, and
     judged again when that brought nothing. The last look is an atomic one: a task that is there is claimed.
     """
-    loop = asyncio.get_running_loop()
     scope_id = await services.scopes.find(command.scope)
-    deadline = loop.time() + command.wait_ms / 1000
+    waits_until = _waits_until(command)
     last_looks = LAST_LOOKS
     while True:
-        wait_s = max(deadline - loop.time(), 0.0)
+        wait_s = services.dispatchers.patience(waits_until)
         reply = await _judge(services, scope_id, command, wait=wait_s > 0, look=last_looks > 0)
         if isinstance(reply, Admitted):
             assert scope_id is not None
@@ -81,6 +82,13 @@ async def acquire(services: Services, command: AcquireCommand) -> JsonValue | by
             return task_views.assigned(command.scope, reply)
         else:
             return reply.to_json()
+
+
+def _waits_until(command: AcquireCommand) -> float:
+    """Loop time at which the wait ends, in time for a decision within the exchange (DLV-036)."""
+    ends = asyncio.get_running_loop().time() + command.wait_ms / 1000
+    answered_by = exchange_deadline.get()
+    return ends if answered_by is None else min(ends, answered_by - WAIT_RESERVE_MS / 1000)
 
 
 async def _judge(

@@ -17,14 +17,9 @@ from protocol3.contract.models.delivery import AcquireCommand, OpenSession, Rene
 from protocol3.contract.models.tasks import SubmitCommand, TaskCancel, TaskQuery
 from protocol3.contract.models.workflows import EventCommand, ForkCommand, LocalResultCommand, WorkflowRef
 from protocol3.contract.strict_json import decode, encode
-from protocol3.coordinator.assembly import running
-from protocol3.coordinator.background import due, obligations, workflow_handlers
-from protocol3.coordinator.background.dispatcher import Dispatchers
-from protocol3.coordinator.background.wakes import Wakes
+from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
-from protocol3.store.scopes import Scopes
-from protocol3.store.transition import Transitions
 
 PATIENCE_S = 20.0
 """A hang is a failure; nothing waits this long in a passing run."""
@@ -294,18 +289,7 @@ def flow(services: Services, namespace: str) -> Flow:
 @pytest.fixture
 def still(pool: asyncpg.Pool[asyncpg.Record], programs: Any, namespace: str) -> Flow:
     """The same on a coordinator whose loops do not run, as if it always died right after the commit."""
-    transitions = Transitions(pool, on_commit=lambda wakes: None)
-    services = Services(
-        pool=pool,
-        transitions=transitions,
-        scopes=Scopes(pool),
-        programs=programs,
-        wakes=Wakes(),
-        obligations=obligations.Obligations(workflow_handlers.OBLIGATIONS, Ignored()),
-        agenda=due.AgendaLoop(workflow_handlers.AGENDA, Ignored()),
-        dispatchers=Dispatchers(transitions),
-    )
-    return Flow(services, namespace)
+    return Flow(assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored()), namespace)
 
 
 @pytest.fixture
@@ -317,7 +301,7 @@ def restarted(
     @asynccontextmanager
     async def _restarted() -> AsyncIterator[Flow]:
         await pool.execute("update obligation set ready_real = 0")
-        async with running(pool, programs, recovery=Ignored(), workflow_recovery=Ignored()) as services:
+        async with running(assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored())) as services:
             yield Flow(services, namespace)
 
     return _restarted
