@@ -90,8 +90,13 @@ class Lab:
         holds: Callable[[T], bool],
         *,
         show: Callable[[T], JsonValue] = lambda seen: seen,
+        not_before_ms: int = 0,
     ) -> T:
-        """Look again and again until the condition holds. Fails with the last look, shown as JSON, when time is up."""
+        """Look again and again until the condition holds. Fails with the last look, shown as JSON, when time is up.
+
+        `not_before_ms`: a time that must pass first, such as the rest of a lease; nobody looks meanwhile.
+        """
+        await self.pass_time(not_before_ms)
         deadline = time.monotonic() + self.target.patience.progress
         pause = FIRST_PAUSE
         while not holds(seen := await look()):
@@ -101,6 +106,10 @@ class Lab:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         return seen
+
+    async def pass_time(self, milliseconds: int) -> None:
+        """Let time pass that a rule itself is about, such as the rest of a lease; never to let something settle."""
+        await asyncio.sleep(milliseconds / 1000)
 
     @contextmanager
     def case(self, name: str) -> Iterator[None]:

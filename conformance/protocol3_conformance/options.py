@@ -46,6 +46,10 @@ def add_options(parser: pytest.Parser) -> None:
             "default": [],
             "help": "run only checks whose ID matches, such as 'settlement/*' (may be given more than once)",
         },
+        "--with-expiry": {
+            "action": "store_true",
+            "help": "also run the checks that wait for leases and deadlines to run out (about 100 s)",
+        },
         "--report-json": {"metavar": "FILE", "help": "write the verdict of every check and requirement"},
         "--list": {"action": "store_true", "dest": "list_checks", "help": "print the checks and stop"},
         "--explain": {"metavar": "REQ-ID", "help": "print a requirement and the checks that cite it, and stop"},
@@ -76,6 +80,7 @@ def target_of(config: pytest.Config) -> Target:
         program=_pair("--program", option.program, "@", "ID@VERSION"),
         patience=Patience(factor=option.patience),
         seed=secrets.randbelow(2**31) if option.seed is None else option.seed,
+        with_expiry=option.with_expiry or bool(option.check),
     )
 
 

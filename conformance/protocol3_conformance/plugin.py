@@ -20,7 +20,7 @@ from protocol3_conformance.options import add_options, rerun_command, target_of
 from protocol3_conformance.preflight import Foreign, Unusable, preflight
 from protocol3_conformance.report.json_report import verdict, write
 from protocol3_conformance.scenario import ATTRIBUTE, Scenario
-from protocol3_conformance.target import Target
+from protocol3_conformance.target import EXPIRY, Target
 from protocol3_conformance.verdict import (
     Outcome,
     State,
@@ -71,20 +71,29 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse ambiguous check IDs, keep what `--check` names, and under xdist the share of this process."""
+    """Refuse ambiguous check IDs, keep what is asked for, and under xdist the share of this process."""
     scenarios = scenarios_of(items)
     if repeated := catalogue.duplicates(scenarios):
         raise pytest.UsageError(f"these check IDs are declared twice: {', '.join(repeated)}")
-    if patterns := config.option.check:
-        try:
-            chosen = catalogue.selected(scenarios, patterns)
-        except catalogue.UnknownName as error:
-            raise pytest.UsageError(str(error)) from None
-        left_out = [item for item in items if (one := scenario_of(item)) and one.check_id not in chosen]
+    chosen = _chosen(config, scenarios)
+    left_out = [item for item in items if (one := scenario_of(item)) and one.check_id not in chosen]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     if worker := getattr(config, "workerinput", None):
         items[:] = items[int(worker["workerid"][2:]) :: worker["workercount"]]
+
+
+def _chosen(config: pytest.Config, scenarios: list[Scenario]) -> set[str]:
+    """Check IDs by `--check`; without it all but those that wait for leases, unless `--with-expiry` asks for them."""
+    option = config.option
+    if option.check:
+        try:
+            return catalogue.selected(scenarios, option.check)
+        except catalogue.UnknownName as error:
+            raise pytest.UsageError(str(error)) from None
+    everything = option.with_expiry or option.list_checks or option.explain
+    return {one.check_id for one in scenarios if everything or EXPIRY not in one.profiles}
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.requirements import requirements
-from protocol3_conformance.target import ANY_SCOPE, FIXED_SCOPE, PROFILES
+from protocol3_conformance.target import ANY_SCOPE, EXPIRY, FIXED_SCOPE, PROFILES
 
 Body = Callable[[Lab], Awaitable[None]]
 CHECK_ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
@@ -32,7 +32,8 @@ class Scenario:
 def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bool = False) -> Callable[[Body], Body]:
     """Declare a check. The docstring's first line is its title.
 
-    `profile` may name several, separated by blanks; the check applies when all are claimed. `slow` starts it first.
+    `profile` may name several and conditions of the run (see `target`), separated by blanks; the check applies when all
+    hold. `slow` starts it first: it waits in real time.
     Raises ValueError for an unknown requirement or profile, or an ill-formed check ID.
     """
     if not CHECK_ID.fullmatch(check_id):
@@ -42,7 +43,7 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
     if not cites:
         raise ValueError(f"{check_id} cites no requirement")
     profiles = tuple(profile.split())
-    if unknown := [name for name in profiles if name not in (*PROFILES, FIXED_SCOPE, ANY_SCOPE)]:
+    if unknown := [name for name in profiles if name not in (*PROFILES, FIXED_SCOPE, ANY_SCOPE, EXPIRY)]:
         raise ValueError(f"{check_id} names profiles that do not exist: {', '.join(unknown)}")
 
     def declare(body: Body) -> Body:
@@ -54,7 +55,14 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
 
         # pytest must see neither a coroutine (another plugin would claim it) nor a parameter (it would seek a fixture).
         shell.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
-        declared = Scenario(check_id=check_id, title=title, cites=tuple(cites), profiles=profiles, slow=slow, body=body)
+        declared = Scenario(
+            check_id=check_id,
+            title=title,
+            cites=tuple(cites),
+            profiles=profiles,
+            slow=slow or EXPIRY in profiles,
+            body=body,
+        )
         setattr(shell, ATTRIBUTE, declared)
         return shell  # type: ignore[return-value]
 

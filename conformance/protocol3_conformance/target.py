@@ -10,9 +10,10 @@ from protocol3_conformance.wire.exchange import RequestIds
 from protocol3_conformance.wire.peer import Endpoint
 
 PROFILES = ("core", "forks", "subworkflows", "discovery")
-"""What a target may claim; `fixed-scope` is claimed by naming the scope."""
+"""What a target may claim."""
 
-FIXED_SCOPE, ANY_SCOPE = "fixed-scope", "any-scope"
+FIXED_SCOPE, ANY_SCOPE, EXPIRY = "fixed-scope", "any-scope", "expiry"
+"""Conditions of the run beside the profiles: whether one scope is served, and whether leases may run out meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,8 @@ class Patience:
 
     @property
     def scenario(self) -> float:
-        """One whole scenario."""
-        return 120 * self.factor
+        """One whole scenario, which may see a lease and a deadline run out."""
+        return 240 * self.factor
 
     @property
     def poll_ms(self) -> int:
@@ -56,10 +57,12 @@ class Target:
     program: tuple[str, str]
     patience: Patience
     seed: int
+    with_expiry: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     ids: RequestIds = field(default_factory=RequestIds)
 
     def claims(self, profile: str) -> bool:
+        """Whether a scenario that needs this profile or condition applies."""
         if profile in (FIXED_SCOPE, ANY_SCOPE):
             return (self.scope is not None) == (profile == FIXED_SCOPE)
-        return profile in self.profiles
+        return self.with_expiry if profile == EXPIRY else profile in self.profiles

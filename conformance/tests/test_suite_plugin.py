@@ -139,6 +139,18 @@ def test_unclaimed_profiles_are_not_applicable(run: Callable[..., pytest.RunResu
     assert run(*checks, options=["--target", obliging_target]).ret == pytest.ExitCode.OK
 
 
+def test_waiting_checks_run_only_when_asked_for(pytester: pytest.Pytester, obliging_target: str) -> None:
+    """`--with-expiry`, or their own name."""
+    declaration = (
+        '@scenario("sample/waits", cites=["DLV-110"], profile="core expiry")\nasync def test_waits(lab): ...\n'
+    )
+    pytester.makepyfile(test_sample=SCENARIOS.partition("@scenario")[0] + declaration)
+    arguments = (*PLUGIN, "--target", obliging_target)
+    assert pytester.runpytest_subprocess(*arguments).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    for option in (["--with-expiry"], ["--check", "sample/waits"]):
+        pytester.runpytest_subprocess(*arguments, *option).assert_outcomes(passed=1)
+
+
 def test_json_report(run: Callable[..., pytest.RunResult], obliging_target: str, pytester: pytest.Pytester) -> None:
     report = pytester.path / "report.json"
     run("sample/*", options=["--target", obliging_target, "--report-json", str(report), "--seed", "3"])

@@ -86,7 +86,7 @@ class Client:
         """The reasons of the task's history, oldest first (up to one page)."""
         return [entry["event"]["reason"] for entry in (await self.history(task_id)).accepted()]
 
-    async def task_until(self, task_id: str, *states: str) -> Any:
+    async def task_until(self, task_id: str, *states: str, not_before_ms: int = 0) -> Any:
         """The status once it is in one of these states; another terminal state fails at once."""
 
         async def look() -> Any:
@@ -94,7 +94,10 @@ class Client:
 
         final = words("task_state", "terminal")
         status = await self.lab.until(
-            f"task in {'/'.join(states)}", look, lambda seen: seen["state"] in (*states, *final)
+            f"task in {'/'.join(states)}",
+            look,
+            lambda seen: seen["state"] in (*states, *final),
+            not_before_ms=not_before_ms,
         )
         assert status["state"] in states, f"task is {status['state']}, expected {'/'.join(states)}"
         return status

@@ -237,3 +237,75 @@ async def test_concurrent_first(lab: Lab) -> None:
                 answer.refused("conflict")
         assert sum(answer.status == 200 for answer in answers) == 4
         assert await lab.client.reasons(winners.pop()) == ["submitted"]
+
+
+@scenario(
+    "submission/invalid-commands",
+    cites=["TASK-113", "TASK-040", "TASK-016", "JSON-080", "JSON-081", "JSON-082", "JSON-083", "WF-022"],
+)
+async def test_invalid_commands(lab: Lab) -> None:
+    """Missing, unknown and ill-typed members are refused on both routes, and the key stays free."""
+    command = lab.client.submission()
+    program = command["input"]["program"]
+    least, most = bound("MIN_ATTEMPT_TIMEOUT_MS"), bound("MAX_ATTEMPT_TIMEOUT_MS")
+
+    def inner(**members: Any) -> dict[str, Any]:
+        return {**command, "input": {**command["input"], **members}}
+
+    def policy(attempts: Any, delay: Any) -> dict[str, Any]:
+        return inner(retry_policy={"max_attempts": attempts, "retry_delay_ms": delay})
+
+    def lacking(name: str) -> dict[str, Any]:
+        return {**command, "input": {key: value for key, value in command["input"].items() if key != name}}
+
+    cases: dict[str, Any] = {
+        **{f"no {name}": lacking(name) for name in command["input"]},
+        "no key": {"input": command["input"]},
+        "null key": {**command, "idempotency_key": None},
+        "no input": {"idempotency_key": "k"},
+        "unknown member": {**command, "priority": 1},
+        "unknown member of input": inner(priority=1),
+        "scope as an object": inner(scope=lab.scope),
+        "program as text": inner(program="mixed-workflow@1.0.1"),
+        "program without version": inner(program={"id": program["id"]}),
+        "program with a digest": inner(program={**program, "digest": "sha256:0"}),
+        "null retry policy": inner(retry_policy=None),
+        "retry policy without delay": inner(retry_policy={"max_attempts": 1}),
+        "no attempts": policy(0, 0),
+        "attempts beyond the bound": policy(bound("MAX_ATTEMPTS") + 1, 0),
+        "negative delay": policy(1, -1),
+        "delay beyond the bound": policy(1, bound("MAX_RETRY_DELAY_MS") + 1),
+        "float attempts": policy(1.0, 0),
+        "null timeout": inner(attempt_timeout_ms=None),
+        "short timeout": inner(attempt_timeout_ms=least - 1),
+        "long timeout": inner(attempt_timeout_ms=most + 1),
+        "numeric queue": inner(queue=7),
+        "trace as text": {**command, "origin_trace": "00-zz"},
+    }
+    for path in ("/v1/tasks", "/v1/workflows"):
+        for name, wrong in cases.items():
+            with lab.case(f"{path}: {name}"):
+                (await lab.client.post(path, wrong)).refused("invalid_input", 400)
+        (await lab.client.post(path, command)).accepted()
+    for name, allowed in {
+        "bounds below": {"retry_policy": {"max_attempts": 1, "retry_delay_ms": 0}, "attempt_timeout_ms": least},
+        "bounds above": {
+            "retry_policy": {
+                "max_attempts": bound("MAX_ATTEMPTS"),
+                "retry_delay_ms": bound("MAX_RETRY_DELAY_MS"),
+            },
+            "attempt_timeout_ms": most,
+        },
+    }.items():
+        with lab.case(name):
+            (await lab.client.submit_task(**allowed)).accepted()
+
+
+@scenario("submission/queues-and-correlation-are-free", cites=["TASK-114", "TASK-115", "CHD-028", "TXT-002"])
+async def test_queues_and_correlation_are_free(lab: Lab) -> None:
+    """Queues exist by being named, and one correlation key may stand on any number of tasks."""
+    correlation, queue = lab.unique("shared"), lab.unique("never seen / 100%")
+    tasks = [await lab.client.task(queue=queue, correlation_key=correlation) for _ in range(3)]
+    assert len({task["task_id"] for task in tasks}) == 3
+    worker = await lab.worker(queue=queue)
+    assert {(await worker.claim()).task_id for _ in tasks} == {task["task_id"] for task in tasks}
