@@ -1,6 +1,7 @@
 """The helper and the coordinator judge the same values alike, although they share no code."""
 
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -118,6 +119,17 @@ def test_times(helper, text):
 def test_tracestates(helper, text):
     """TRC-002 … TRC-004."""
     assert helper("_trace").is_tracestate(text) is trace.is_tracestate(text)
+
+
+def test_records_that_find_no_room_are_counted(helper):
+    """RUN-100: 64 records wait until the host has had `ready`; of 16 KiB each they are the 1 MiB."""
+    read_end, write_end = os.pipe()
+    sink = helper("_log_sink").LogSink(helper("_frames").FrameWriter(write_end), 2, 2 * 1024 * 1024)
+    for _ in range(70):
+        sink.take(time="t", severity="INFO", logger="x", message="m", attributes={})
+    os.close(read_end)
+    os.close(write_end)
+    assert sink.dropped == 6
 
 
 DECISIONS = [

@@ -190,16 +190,18 @@ def test_the_application_cannot_take_frames_from_stdin(hosts, package, protocol,
 
 def test_a_module_of_the_package_does_not_break_the_helper(hosts, package):
     """RUN-009: neither logging nor the data classes are confused by application modules of standard names."""
-    files = {f"{name}.py": "raise RuntimeError('of the package')" for name in ("token", "copy", "inspect", "string")}
+    names = ("token", "copy", "inspect", "string", "contextlib", "hashlib", "threading", "dataclasses")
+    files = {f"{name}.py": "raise RuntimeError('of the package')" for name in names}
     source = """
         from ledgence.worker import InvocationContext, current_invocation, get_logger
         def handle(event):
             get_logger("x").info("logged")
             return isinstance(current_invocation(), InvocationContext)
     """
-    host = hosts(package(source, files), protocol=2).ready()
-    assert host.invoke()["output"] is True
-    assert host.any_frame()["message"] == "logged"
+    for protocol in (2, 3):
+        host = hosts(package(source, files), protocol=protocol).ready()
+        assert host.invoke()["output"] is True
+        assert host.any_frame()["message"] == "logged"
 
 
 def test_the_package_root_may_be_given_through_a_link(hosts, package, tmp_path):

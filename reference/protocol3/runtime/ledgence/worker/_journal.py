@@ -126,7 +126,7 @@ class Journal:
             output = await _call(key, fn, arguments)
         except asyncio.CancelledError:
             meter.stop("cancelled")
-            self.cancelled = not self._closing
+            self.cancelled = self.cancelled or not self._closing
             raise
         except BaseException:
             meter.stop("failed")
@@ -137,8 +137,8 @@ class Journal:
 
     async def _commit(self, key: str, binding: tuple[str, bytes], output: bytes) -> None:
         name, given = binding
-        names = canonical(name, "callable"), given, canonical(key, "key"), output
-        record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % names
+        members = canonical(name, "callable"), given, canonical(key, "key"), output
+        record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % members
         if len(record) > LOCAL_RECORD_BYTES:
             raise WorkflowError(f"local {key!r}: its record is longer than {LOCAL_RECORD_BYTES} bytes")
         if self._bytes + len(record) + 1 > LOCAL_LEDGER_BYTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 from . import _arguments, _invocation, _loader, _results
 from ._frames import FrameReader, FrameWriter, ProtocolViolation, compact
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 70
 
-# Loaded when a program first needs them, or at once if the package has a module that would be found instead.
-_LAZY_MODULES = ("dataclasses", "hashlib", "inspect", "logging")
+# Loaded when a program first needs them, or at once if the package has a module that they would find instead of theirs.
+_LAZY_MODULES = ("ledgence.worker._identity", "ledgence.worker._logging", "hashlib")
+_LAZY_MODULES_OF_WORKFLOWS = ("ledgence.worker.workflow", "ledgence.worker._exchange")
 
 
 class _CannotStart(Exception):
@@ -98,7 +100,7 @@ class _Child:
 
             REGISTRATIONS.log_sink = LogSink(self._writer, self._protocol, self._arguments.max_output_bytes)
         root = os.path.realpath(self._arguments.package_root)
-        _load_shadowed_modules(root)
+        _load_shadowed_modules(root, workflows=self._protocol >= 3)
         sys.path.insert(0, root)
         self._handler = _loader.load(self._arguments.handler, root, allow_coroutine=self._protocol >= 3)
         self._send({"v": self._protocol, "type": "ready", "pid": os.getpid(), "python_version": _python_version()})
@@ -131,9 +133,9 @@ class _Child:
         self._writer.write(compact(frame) + b"\n", last=last)
 
 
-def _load_shadowed_modules(root: str) -> None:
+def _load_shadowed_modules(root: str, *, workflows: bool) -> None:
     """A `token.py` in the package must not break `logging`, whichever way application code comes to load it."""
     names = {name.partition(".")[0] for name in os.listdir(root)}
     if names & sys.stdlib_module_names:
-        for name in _LAZY_MODULES:
-            __import__(name)
+        for name in _LAZY_MODULES + (_LAZY_MODULES_OF_WORKFLOWS if workflows else ()):
+            import_module(name)
