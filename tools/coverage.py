@@ -29,8 +29,8 @@ SENTENCE = 110  # characters of a rule's sentence
 
 RULES = f"""\
 **Implemented**: a docstring or comment below `reference/protocol3` or `fixtures/programs` cites the ID at a function,
-class, constant or line. The docstring of a module counts when the module has at most {SMALL} lines, a range of more
-than {WIDE} IDs only there too. What does not count is shown in parentheses.
+class, constant or line. The docstring of a module counts when the module has at most {SMALL} lines; a range of more
+than {WIDE} IDs counts nowhere. What does not count is shown in parentheses.
 
 **Tested**: a test function (its docstring, comments or parameters) or a table of parameters below `reference/tests` or
 `reference/interop` cites it, modules and ranges as above; or a check of the conformance suite lists it in its `cites`;
@@ -155,7 +155,7 @@ class Coverage:
         return Row(identifier=str(requirement["id"]), text=text, informative=informative, owners=owners)
 
     def _add(self, place: Place, *, tested: bool, counts: bool) -> None:
-        counts = counts or (not place.holder and place.module_lines <= SMALL)
+        counts = counts or (not place.holder and place.module_lines <= SMALL and place.width <= WIDE)
         file = place.path.removeprefix("reference/protocol3/").removeprefix("reference/")
         file = file.removeprefix("conformance/protocol3_conformance/")
         label = f"`{file}` {place.holder}".rstrip()

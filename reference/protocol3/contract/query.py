@@ -24,7 +24,7 @@ def decode(raw: str | bytes) -> dict[str, str]:
 
 
 def fields(raw: str | bytes, required: frozenset[str], optional: frozenset[str] = frozenset()) -> dict[str, str]:
-    """The decoded query, all required names there and no name besides the optional ones (HTTP-053…055)."""
+    """The decoded query, all required names there and no name besides the optional ones (HTTP-053…055, HTTP-059)."""
     given = decode(raw)
     if given.keys() - required - optional:
         raise invalid("query", "unknown name")

@@ -40,6 +40,8 @@ def assemble(
 ) -> Services:
     """The services of a coordinator on a current database; nothing runs yet.
 
+    Nothing is kept here alone: another one on the same database goes on where this one ended (DLV-121).
+
     Pool and program store stay the caller's. `recovery` is told of the agenda's passes, `workflow_recovery` of those of
     the obligations.
     """

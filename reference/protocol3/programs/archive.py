@@ -64,7 +64,10 @@ def digest_of(archive: bytes) -> str:
 
 
 def verify(archive: bytes, descriptor: Descriptor | None = None) -> Package:
-    """Check the whole profile, against ``descriptor`` when there is one. Raises :class:`ProgramError`."""
+    """Check the whole profile, against ``descriptor`` when there is one (PKG-004, PKG-012, PKG-026).
+
+    Raises :class:`ProgramError`; for a hard limit ``invalid_input``, never ``capacity`` (PKG-028).
+    """
     if len(archive) > limits.ARCHIVE_BYTES:
         raise ProgramError("invalid_input", f"the archive is larger than {limits.ARCHIVE_BYTES} bytes")
     digest = digest_of(archive)

@@ -46,6 +46,7 @@ def read_source_manifest(source: Path) -> Manifest:
 
 
 def _pack(source: Path) -> bytes:
+    """Bounded while it grows (PKG-047); a linked zlib decides about the last byte (PKG-048)."""
     buffer = io.BytesIO()
     expanded = 0
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_DEFLATE_LEVEL) as output:
@@ -68,6 +69,7 @@ def _pack(source: Path) -> bytes:
 
 
 def _entry(name: str, mode: int) -> zipfile.ZipInfo:
+    """PKG-043, PKG-045."""
     entry = zipfile.ZipInfo(name, _FIXED_TIME)
     entry.create_system = _UNIX
     entry.external_attr = mode << 16
@@ -75,7 +77,7 @@ def _entry(name: str, mode: int) -> zipfile.ZipInfo:
 
 
 def _entries(directory: Path, prefix: str) -> Iterator[tuple[str, Path]]:
-    """Name in the archive and path, ordered component by component: a directory, then everything in it (PKG-044)."""
+    """Name in the archive and path, ordered component by component: a directory, then all in it (PKG-042, PKG-044)."""
     with os.scandir(directory) as found:
         children = sorted(found, key=lambda child: os.fsencode(child.name))
     for child in children:

@@ -32,7 +32,7 @@ def entry_bytes(package: Package) -> int:
 
 
 def write_entry(directory: Path, package: Package) -> None:
-    """Fill the empty ``directory``. Every file and directory is synced, their parent is not."""
+    """Fill the empty ``directory`` (PKG-068, PKG-070). Every file and directory is synced, their parent is not."""
     write_new(directory / ARCHIVE, package.archive, _FILE_MODE)
     write_new(directory / DESCRIPTOR, encode_descriptor(package.descriptor), _FILE_MODE)
     content = directory / CONTENT

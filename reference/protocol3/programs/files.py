@@ -34,7 +34,7 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
 
 
 def create_durably(path: Path, content: bytes) -> bool:
-    """Give ``path`` its content in one step, read-only, never replacing what is there. False: it existed already.
+    """Give ``path`` its content in one step, read-only, never replacing what is there (PKG-051). False: it existed.
 
     A reader sees either nothing or the complete file: the content is written under a temporary name beside it and
     then linked (a link, unlike a rename, fails when the name is taken).

@@ -11,10 +11,12 @@ from protocol3.programs.errors import ProgramError
 
 
 def descriptor_path(program: ProgramRef) -> PurePosixPath:
+    """No tenant and no namespace: an id and version means one artifact (PKG-032, PKG-034)."""
     return PurePosixPath("programs", program.id, program.version, "descriptor.json")
 
 
 def blob_path(descriptor: Descriptor) -> PurePosixPath:
+    """PKG-032."""
     return PurePosixPath("blobs", descriptor.digest.removeprefix("sha256:") + ".zip")
 
 
@@ -31,7 +33,7 @@ def encode_descriptor(descriptor: Descriptor) -> bytes:
 
 
 def decode_descriptor(raw: bytes, program: ProgramRef) -> Descriptor:
-    """The descriptor of exactly ``program``; anything else in its place is ``integrity`` (PKG-036)."""
+    """The descriptor of exactly ``program``; anything else is ``integrity`` (PKG-029, PKG-031, PKG-036)."""
     if len(raw) > limits.DESCRIPTOR_BYTES:
         raise ProgramError("invalid_input", f"the descriptor is larger than {limits.DESCRIPTOR_BYTES} bytes")
     try:

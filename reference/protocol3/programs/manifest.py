@@ -34,7 +34,10 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A valid manifest. ``python`` is ``3.<minor>``, ``protocol`` is 1, 2 or 3, ``handler`` is ``module:function``."""
+    """A valid manifest, whatever its protocol (PKG-005).
+
+    ``python`` is ``3.<minor>``, ``protocol`` is 1, 2 or 3, ``handler`` is ``module:function``.
+    """
 
     program: ProgramRef
     python: str
@@ -113,6 +116,7 @@ def parse_manifest(raw: bytes) -> Manifest:
 
 
 def _check_python(text: str) -> None:
+    """``3.<minor>``; the process compares it with its interpreter (PKG-007)."""
     match = _PYTHON.fullmatch(text)
     if match is None:
         raise ProgramError("invalid_input", "runtime.python: 3.<minor>")

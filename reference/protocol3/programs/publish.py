@@ -24,7 +24,7 @@ class Publication:
 
 
 def publish_directory(source: Path, store: Path) -> Publication:
-    """Pack ``source`` and publish it. Raises :class:`ProgramError` or :class:`PublicationError`."""
+    """Pack ``source`` and publish it (PKG-049). Raises :class:`ProgramError` or :class:`PublicationError`."""
     return publish(build_package(source), store)
 
 
@@ -41,7 +41,10 @@ def publish_archive(
 
 
 def publish(package: Package, store: Path) -> Publication:
-    """Store a verified package. The same content again changes nothing (PKG-052)."""
+    """Store a verified package. The same content again changes nothing (PKG-052); other needs a new version (PKG-082).
+
+    Nothing is registered by it, and nothing needs to be (PKG-065).
+    """
     descriptor = package.descriptor
     blob, entry = store / blob_path(descriptor), store / descriptor_path(descriptor.program)
     try:

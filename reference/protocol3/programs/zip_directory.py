@@ -91,7 +91,7 @@ def _end_record(archive: bytes) -> tuple[int, int, int]:
 
 
 def _central_entry(archive: bytes, position: int, end: int) -> tuple[Member, int, int]:
-    """The member at ``position``, the offset of its local header, the position of the next entry."""
+    """The member at ``position`` (PKG-016), the offset of its local header, the position of the next entry."""
     if position + _CENTRAL.size > end:
         raise _damaged("the central directory is cut short")
     fields = _CENTRAL.unpack_from(archive, position)

@@ -70,7 +70,10 @@ class Attempt:
             await task  # a download that nobody waits for still holds the slot (WRK-046)
 
     async def _work(self, control: AttemptControl) -> Report:
-        """User work, then the end of a process that may not be used again (WRK-035, WRK-036)."""
+        """User work, then the end of a process that may not be used again (WRK-035, WRK-036).
+
+        What fails carries the phase it had come to (WRK-054, WRK-056 … WRK-059, WRK-062).
+        """
         try:
             with control.user_work():
                 await control.take_permission()
@@ -119,6 +122,7 @@ class Attempt:
         return process
 
     async def _new_process(self) -> ProgramProcess:
+        """From the descriptor of the assignment, never from a label (WRK-013)."""
         pin = await self._workshop.preparer.prepare(self._assignment.descriptor, self._lingering)
         try:
             self._require_protocol(pin.manifest.protocol)
@@ -131,7 +135,7 @@ class Attempt:
         return process
 
     def _require_protocol(self, protocol: int) -> None:
-        """WRK-049."""
+        """WRK-049, RUN-067: before anything is started or sent."""
         if self._assignment.workflow_activation_id is not None and protocol != INTERACTIVE_PROTOCOL:
             raise ExecutionFailed("incompatible", f"a workflow needs a package of protocol {INTERACTIVE_PROTOCOL}")
 

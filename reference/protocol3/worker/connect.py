@@ -46,7 +46,11 @@ class Delivery:
 
 
 class Worker:
-    """One session and its consumers; :meth:`run` ends once everything is resolved."""
+    """One session and its consumers; :meth:`run` ends once everything is resolved.
+
+    One number governs consumers and processes (WRK-001). The cache is this process's own (WRK-003). Nothing of it
+    outlives the process: a new one opens a new session (WRK-077).
+    """
 
     def __init__(
         self,

@@ -38,7 +38,10 @@ class InvalidAssignment(Exception):
 
 
 class Consumer:
-    """Consumer number ``number`` of the session. It is one of the N slots: it holds one attempt or asks for one."""
+    """Consumer number ``number`` of the session (WRK-005).
+
+    It is one of the N slots, taken before it asks: it holds one attempt or asks for one (WRK-006).
+    """
 
     def __init__(self, workshop: Workshop, session: WorkerSession, number: int) -> None:
         self._workshop = workshop
@@ -64,7 +67,7 @@ class Consumer:
             match acquired.reply:
                 case AcquireAssigned(assignment=assignment):
                     await Attempt(self._workshop, assignment, acquired.started_ms).run()
-                case AcquireOwnershipLost():
+                case AcquireOwnershipLost():  # WRK-011
                     self._admission.count("ownership_lost")
                 case AcquireEmpty():
                     remainder_ms = cycle_started_ms + self._pacing.idle_delay_ms - now_ms()

@@ -84,7 +84,7 @@ def is_closing(frame: Frame, protocol: int) -> bool:
 
 
 def invoke_frame(invocation: Invocation, limit: int) -> bytes:
-    """The event goes in as it came (RUN-040). Raises ``invalid_input`` above the limit (RUN-030)."""
+    """The event goes in as it came (RUN-040). Raises ``invalid_input`` above the limit (RUN-030, WRK-063)."""
     event = invocation.event
     frame: Frame = {
         "v": invocation.protocol,
@@ -137,6 +137,7 @@ def read_running(frame: Frame, line: bytes, invocation: Invocation, next_id: int
 
 
 def violation(message: str) -> ExecutionFailed:
+    """WRK-061."""
     return ExecutionFailed("protocol", message)
 
 

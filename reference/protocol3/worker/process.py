@@ -50,7 +50,11 @@ class Launcher:
 
 
 class ProgramProcess:
-    """A process, its pipes and its private working directory. It owns ``pin`` until :meth:`clean_up` is done."""
+    """A process, its pipes and its private working directory. It owns ``pin`` until :meth:`clean_up` is done.
+
+    The directory is new, outside the package, and kept for all invocations (RUN-006). The environment is the worker's
+    (RUN-007), the group its own (RUN-008).
+    """
 
     def __init__(self, launcher: Launcher, pin: Pin) -> None:
         """Spawns. Raises ``runtime`` when the interpreter cannot be started; the caller then still owns ``pin``."""

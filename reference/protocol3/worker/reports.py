@@ -42,7 +42,10 @@ class ProcessUse:
 
 
 def completed(assignment: Assignment, result: Result, use: ProcessUse) -> Report:
-    """The report of a result: completed, except for a `runtime_error` (WRK-050, WRK-051, WRK-060)."""
+    """The report of a result: completed, except for a `runtime_error` (WRK-050, WRK-051, WRK-060).
+
+    A decision is an output like any other (WRK-087).
+    """
     match result.outcome:
         case RuntimeFailed(message=message):
             failure = ExecutionFailed("runtime", message)

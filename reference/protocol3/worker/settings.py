@@ -49,7 +49,7 @@ class Pacing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """Everything a worker needs. Paths are canonical and absolute once :meth:`checked` has returned them (RUN-005)."""
+    """Everything a worker needs (WRK-002); paths are made canonical and absolute (RUN-005)."""
 
     server: str
     scope: Scope

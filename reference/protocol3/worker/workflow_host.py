@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 class WorkflowHost:
-    """Serves one activation. Runs inside user work, so that the end of permission ends every repetition."""
+    """Serves one activation. Runs inside user work, so that the end of permission ends every repetition (WRK-085).
+
+    What is not confirmed is not acknowledged: an exception retires the process instead (RUN-078).
+    """
 
     def __init__(self, coordinator: Coordinator, assignment: Assignment, *, retry_delay_ms: int) -> None:
         self._coordinator = coordinator
@@ -47,7 +50,7 @@ class WorkflowHost:
         self._retry_delay_s = retry_delay_ms / 1000
 
     async def context(self) -> JsonValue:
-        """The activation context as it came (WRK-078, WRK-079)."""
+        """The activation context as it came (WRK-078, WRK-079); its model bounds it (RUN-066)."""
         command = encode(self._owner.to_json())
         value = await self._confirmed(_CONTEXT_PATH, command, limits.CONTEXT_REPLY_BYTES, _as_it_is)
         context = _read(value, activation_context, "the activation context")
@@ -64,7 +67,7 @@ class WorkflowHost:
         return value
 
     async def serve(self, request: RuntimeRequest) -> JsonValue:
-        """Perform a runtime request and return the result for the program; nothing is returned unconfirmed."""
+        """Perform a runtime request and return the result for the program (RUN-072, WRK-086)."""
         match request.operation:
             case "local_step.commit":
                 return await self._commit(request.payload)
@@ -74,6 +77,7 @@ class WorkflowHost:
                 raise violation("a runtime request has an unknown operation")
 
     async def _commit(self, payload: JsonValue) -> JsonValue:
+        """WRK-081, WRK-084."""
         record = _read(payload, LocalRecord.from_json, "a local record")
         command = encode(LocalResultCommand(owner=self._owner, record=record).to_json())
         receipt = await self._confirmed(
@@ -84,6 +88,7 @@ class WorkflowHost:
         return {"committed": True}
 
     async def _fork(self, payload: JsonValue) -> JsonValue:
+        """WRK-082, WRK-084."""
         fork = _read(payload, ForkRequest.from_json, "a fork")
         command = encode(ForkCommand(owner=self._owner, fork=fork).to_json())
         receipt = await self._confirmed(_FORK_PATH, command, limits.FORK_REPLY_BYTES, ForkReceipt.from_json)

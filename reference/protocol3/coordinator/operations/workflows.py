@@ -17,7 +17,7 @@ from protocol3.store.transition import Load
 
 
 async def submit_workflow(services: Services, command: SubmitCommand) -> JsonValue:
-    """The snapshot of the workflow, new or as it stands (WF-010..022)."""
+    """The snapshot of the workflow, new or as it stands: replay before resolution before acceptance (WF-022)."""
     scope_id = await services.scopes.require(command.input.scope)
     load = loads.submitted(services.transitions.sql, scope_id, command.idempotency_key)
     snapshot = await _known(services, load, command) or await _accepted(services, load, command, scope_id)
@@ -36,7 +36,7 @@ async def _known(services: Services, load: Load[SubmissionState], command: Submi
 async def _accepted(
     services: Services, load: Load[SubmissionState], command: SubmitCommand, scope_id: int
 ) -> WorkflowSnapshot:
-    """Resolve, then accept unless a competitor was faster: then its binding counts, even if resolution failed."""
+    """Resolve, then accept unless a competitor was faster: then its binding counts, resolved or not (WF-017)."""
     try:
         descriptor = await resolve(services, command.input.program)
     except Refusal:

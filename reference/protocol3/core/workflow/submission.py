@@ -36,7 +36,10 @@ def decide_replay(state: SubmissionState, command: SubmitCommand) -> Replay | Re
 
 
 def decide_submission(state: SubmissionState, command: SubmitCommand, descriptor: Descriptor, fresh: Fresh) -> Verdict:
-    """Replies with a WorkflowSnapshot. The insertion of the key is the guard: a loser sees the winner (WF-018)."""
+    """Replies with a WorkflowSnapshot, of a root (WF-020). The insertion of the key is the guard (WF-018).
+
+    Nothing looks at the protocol of the program: one that is no controller fails later (WF-019).
+    """
     replay = decide_replay(state, command)
     if replay is not None:
         return replay

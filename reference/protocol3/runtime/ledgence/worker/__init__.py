@@ -1,4 +1,4 @@
-"""What a program may ask about its running invocation, and two services of its process (HLP-001 … HLP-010).
+"""What a program may ask about its running invocation, and two services of its process (HLP-001).
 
 `workflow` holds the durable workflow API of protocol 3, `otel` the optional bridge to OpenTelemetry.
 """
@@ -19,7 +19,10 @@ __all__ = ["InvocationContext", "TraceContext", "current_invocation", "get_logge
 
 
 def current_invocation() -> InvocationContext:
-    """The identity of the running invocation; `RuntimeError` outside one (HLP-002 … HLP-006)."""
+    """The identity of the running invocation; `RuntimeError` outside one (HLP-002 … HLP-006).
+
+    It comes with the context, never through the environment or user data (HLP-007).
+    """
     from ._identity import describe
 
     invocation = running.get()

@@ -50,7 +50,7 @@ class Record:
 
 
 class Activation:
-    """A checked payload. `state`, `inputs` and `wake` are canonical texts, `records` maps local keys to entries."""
+    """A checked payload (RUN-062). `state`, `inputs` and `wake` are canonical texts, `records` maps keys to entries."""
 
     __slots__ = (
         "activation_id",
@@ -92,6 +92,7 @@ class Activation:
         return parent, root
 
     def _wake(self, wake: object) -> bytes | None:
+        """RUN-069, HLP-042."""
         if wake is None:
             return None
         kind = wake.get("kind") if type(wake) is dict else None
@@ -122,7 +123,7 @@ class Activation:
 
 
 def accept(invocation: Invocation) -> Activation:
-    """The activation of an invocation that carries an extension. Raises WorkflowError."""
+    """The activation of an invocation that carries an extension (RUN-063). Raises WorkflowError."""
     extension = fields(invocation.extension, "extension", members("schema payload"))
     if extension["schema"] != SCHEMA:
         raise WorkflowError("extension.schema: unknown")

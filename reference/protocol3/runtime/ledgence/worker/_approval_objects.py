@@ -32,7 +32,7 @@ _VERDICTS = {"approved": "approve", "rejected": "reject"}
 
 
 class ApprovalStatus(StrEnum):
-    """State of an approval; a workflow never resumes from a pending or cancelled one."""
+    """State of an approval; a workflow never resumes from a pending or cancelled one (HLP-024)."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -43,7 +43,7 @@ class ApprovalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ApprovalAction:
-    """What a reviewer decides on: at most 32 KiB of compact JSON, arguments alone and all together."""
+    """What a reviewer decides on: at most 32 KiB of compact JSON, arguments alone and all together (HLP-082)."""
 
     _encoded: bytes
 
@@ -53,7 +53,7 @@ class ApprovalAction:
 
     @classmethod
     def for_callable(cls, fn: Function, *, version: str, arguments: dict[str, Any]) -> ApprovalAction:
-        """The action that `approved_local(fn, version=version)` will run."""
+        """The action that `approved_local(fn, version=version)` will run (HLP-083)."""
         return cls(callable_name(fn), version=version, arguments=effective_arguments(fn, arguments))
 
     @property
@@ -85,7 +85,7 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A checked observation; times are Unix milliseconds, every getter returns a copy."""
+    """A checked observation; times are Unix milliseconds, every getter returns a copy (HLP-084)."""
 
     _encoded: bytes
 

@@ -33,7 +33,7 @@ def default_retry_policy() -> dict[str, int]:
 
 
 def encode_command(command: object, what: str) -> bytes:
-    """Canonical text of a complete child command. Raises WorkflowError."""
+    """Canonical text of a complete child command (HLP-073, HLP-074). Raises WorkflowError."""
     item = fields(command, what, _COMMAND, members("kind"))
     if "kind" in item:
         one_of(item["kind"], f"{what}.kind", members("workflow"))
@@ -45,7 +45,7 @@ def encode_command(command: object, what: str) -> bytes:
 
 
 def encode_branch(branch: object, what: str) -> bytes:
-    """Canonical text of a complete branch. Raises WorkflowError."""
+    """Canonical text of a complete branch (HLP-104). Raises WorkflowError."""
     item = fields(branch, what, _BRANCH)
     text(item["entrypoint"], f"{what}.entrypoint")
     _check_submission(item, what)
@@ -73,6 +73,7 @@ class Children:
         self._forked: dict[str, str] = {}  # branch key -> fork key
 
     def stage(self, command: dict[str, Any], what: str) -> None:
+        """Keep a command for the decision; nothing is sent (HLP-072, HLP-075 … HLP-077)."""
         encoded = encode_command(command, what)
         key = command["key"]
         if key in self._forked:

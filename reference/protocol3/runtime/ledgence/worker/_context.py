@@ -1,4 +1,4 @@
-"""`WorkflowContext`: everything a controller can do in one activation (HLP-032 … HLP-043).
+"""`WorkflowContext`: everything a controller can do in one activation (part 30, sections 3.4 to 3.10).
 
 Each method checks that it may be used now, then hands over to the module of its subject.
 """
@@ -36,7 +36,7 @@ Decision = dict[str, Any]
 
 
 def workflow_context() -> WorkflowContext:
-    """The context of the running activation. Raises WorkflowError outside one, and after its end."""
+    """The context of the running activation. Raises WorkflowError outside one, and after its end (HLP-032)."""
     context = _current.get()
     if context is None or context._ended:
         raise WorkflowError("no workflow activation is running here")
@@ -44,7 +44,10 @@ def workflow_context() -> WorkflowContext:
 
 
 class WorkflowContext:
-    """The running activation. Built by the helper only, inside the activation's event loop."""
+    """The running activation. Built by the helper only, inside the activation's event loop (HLP-033).
+
+    Nothing else crosses from one activation to the next (HLP-043); its journal begins empty (HLP-069).
+    """
 
     def __init__(self, payload: Activation, rpc: Rpc) -> None:
         self._activation = payload
@@ -58,7 +61,8 @@ class WorkflowContext:
         self._approved: Function | None = None
         self._ended = False
 
-    # What the checkpoint says. Reading is always allowed.
+    # What the checkpoint says, frozen in the payload (HLP-038, HLP-040). Reading is always allowed, and what is read is
+    # a copy (HLP-039).
 
     @property
     def workflow_id(self) -> str:
@@ -92,6 +96,7 @@ class WorkflowContext:
 
     @property
     def wake(self) -> dict[str, Any] | None:
+        """How the wait ended that this activation resumes from; None for any other (HLP-041, HLP-042)."""
         return None if self._activation.wake is None else dict(copy(self._activation.wake))
 
     @property
@@ -113,7 +118,10 @@ class WorkflowContext:
     # Local work.
 
     def local(self, key: str, fn: Function, **kwargs: Any) -> LocalResult:
-        """Run `fn(**kwargs)` once per activation and record its output under `key`; starts without being awaited."""
+        """Run `fn(**kwargs)` once per activation and record its output under `key`; starts without being awaited.
+
+        The name of `fn` and its arguments are the binding of the key (HLP-048, HLP-051).
+        """
         self._operate("local")
         name = callable_name(fn)
         given = canonical(kwargs, f"local {key!r}: input")
@@ -161,7 +169,10 @@ class WorkflowContext:
         retry_policy: RetryPolicy | None = None,
         attempt_timeout_ms: int = DEFAULT_ATTEMPT_TIMEOUT_MS,
     ) -> TaskRef:
-        """Stage a child task for the next checkpoint; times in milliseconds, default policy 3 attempts, 5000 ms."""
+        """Stage a child task for the next checkpoint; times in milliseconds, default policy 3 attempts, 5000 ms.
+
+        Nothing happens unless a decision with it is accepted (HLP-072); an equal command is staged once (HLP-075).
+        """
         self._operate("task")
         self._stage("task", key, program, version, queue, data, retry_policy, attempt_timeout_ms)
         return TaskRef(key, self)
@@ -200,7 +211,7 @@ class WorkflowContext:
         retry_policy: RetryPolicy | None = None,
         attempt_timeout_ms: int = DEFAULT_ATTEMPT_TIMEOUT_MS,
     ) -> BranchSpec:
-        """Describe a branch for `fork`; schedules nothing."""
+        """Describe a branch for `fork`; schedules nothing (HLP-104)."""
         self._operate("branch")
         branch = {
             "key": key,
@@ -233,10 +244,10 @@ class WorkflowContext:
             raise WorkflowError("join: not a fork of this activation")
         return self._checkpoint("suspend", resume, state, until=list(fork.branch_keys))
 
-    # Decisions: plain dicts that take effect only when the handler returns one.
+    # Decisions: plain dicts that take effect only when the handler returns one (HLP-117).
 
     def suspend(self, *, continuation: Target, state: Any, until: Sequence[TaskRef | str] = ()) -> Decision:
-        """Resume at `continuation` when every listed child is terminal, whatever its outcome."""
+        """Resume at `continuation` when every listed child is terminal, whatever its outcome (HLP-119)."""
         self._operate("suspend")
         if type(until) not in (list, tuple):
             raise WorkflowError("suspend: until is not a list or tuple")
@@ -249,14 +260,14 @@ class WorkflowContext:
         return self._checkpoint("continue", continuation, state)
 
     def wait_event(self, key: str, *, continuation: Target, state: Any, timeout_ms: int | None = None) -> Decision:
-        """Resume with the event sent to `key`, or with a timeout wake; None waits without a deadline."""
+        """Resume with the event sent to `key`, or with a timeout wake; None waits without a deadline (HLP-121)."""
         self._operate("wait_event")
         return self._checkpoint(
             "wait", continuation, state, wait={"kind": "event", "key": key, "timeout_ms": timeout_ms}
         )
 
     def sleep(self, key: str, delay_ms: int, *, continuation: Target, state: Any) -> Decision:
-        """Resume with a timer wake, `delay_ms` after the decision was accepted."""
+        """Resume with a timer wake, `delay_ms` after the decision was accepted (HLP-121)."""
         self._operate("sleep")
         return self._checkpoint("wait", continuation, state, wait={"kind": "timer", "key": key, "delay_ms": delay_ms})
 
@@ -271,7 +282,7 @@ class WorkflowContext:
         resume: Target | None = None,
         proposed_arguments: dict[str, Any] | None = None,
     ) -> Decision:
-        """Resume when a reviewer has decided on `action`, or at the deadline; give `continuation` or `resume`."""
+        """Resume when a reviewer decided on `action`, or at the deadline; give `continuation` or `resume` (HLP-085)."""
         self._operate("request_approval")
         if (continuation is None) == (resume is None):
             raise WorkflowError("request_approval: needs either continuation or resume")
@@ -285,14 +296,14 @@ class WorkflowContext:
     wait_approval = request_approval
 
     def complete(self, output: Any) -> Decision:
-        """End the workflow successfully; refused while children are staged."""
+        """End the workflow successfully; refused while children are staged (HLP-122)."""
         self._operate("complete")
         if self._children.staged:
             raise WorkflowError("complete: children are staged")
         return self._decision("complete", output=output)
 
     def fail(self, kind: str, message: str) -> Decision:
-        """End the workflow with a failure that is not retried; staged children are dropped."""
+        """End the workflow with a failure that is not retried; staged children are dropped (HLP-123)."""
         self._operate("fail")
         return self._decision("fail", error={"kind": kind, "message": message})
 
@@ -309,6 +320,7 @@ class WorkflowContext:
         self._requests.refuse_if_fatal()
 
     def _target(self, target: object, what: str) -> str:
+        """A string of a workflow without registered entries (HLP-100), else the value of a member."""
         return text(target, what) if self._registry is None else self._registry.target(target, what)
 
     def _knows_target(self, value: str) -> bool:
@@ -367,7 +379,10 @@ class WorkflowContext:
         self._journal.meter = meter
 
     async def _run(self, handler: Callable[..., Any], event: dict[str, Any]) -> bytes:
-        """Call the handler, finish what it started, and return the canonical decision."""
+        """Call the handler with the event as it came (HLP-034), finish what it started, return the canonical decision.
+
+        Whatever stands around the steps runs again with every attempt (HLP-070).
+        """
         _current.set(self)
         try:
             value = handler(event)

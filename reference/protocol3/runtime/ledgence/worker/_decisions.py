@@ -40,7 +40,10 @@ _WAITS = {
 
 
 def encode(decision: object) -> bytes:
-    """Canonical text of a decision with valid shape and bounds. Raises WorkflowError."""
+    """Canonical text of a decision with valid shape and bounds; anything else is none (HLP-118, HLP-125).
+
+    Raises WorkflowError.
+    """
     kind = decision.get("kind") if type(decision) is dict else None
     if type(kind) is not str or kind not in _KINDS:
         raise WorkflowError("decision: not a decision object of a known kind")
@@ -72,6 +75,7 @@ def _check_checkpoint(item: dict[str, Any]) -> None:
 
 
 def _check_until(until: object) -> None:
+    """HLP-119."""
     if type(until) not in (list, tuple) or len(until) > UNTIL_KEYS:  # type: ignore[arg-type]
         raise WorkflowError(f"until: not a list of at most {UNTIL_KEYS}")
     keys = [text(key, "until") for key in until]  # type: ignore[attr-defined]
@@ -80,6 +84,7 @@ def _check_until(until: object) -> None:
 
 
 def _check_wait(wait: object) -> None:
+    """HLP-121, HLP-085."""
     kind = wait.get("kind") if type(wait) is dict else None
     if type(kind) is not str or kind not in _WAITS:
         raise WorkflowError("wait: unknown kind")

@@ -25,10 +25,10 @@ _MEMBERS_MAX = 1_000_000
 def canonical(
     value: object, what: str, *, limit: int | None = None, depth: int = DATA_DEPTH, accepted: bool = False
 ) -> bytes:
-    """The canonical text of a value, at most `limit` bytes long.
+    """The canonical text of a value, at most `limit` bytes long, as Python spells its floats (HLP-046).
 
     `accepted` says that the server has counted this value with its own float text: each float then earns the
-    difference (HLP-044). Raises WorkflowError that names `what`.
+    difference (HLP-044), while a new value gets none (HLP-045). Raises WorkflowError that names `what`.
     """
     _Check(what).value(value, depth)
     try:

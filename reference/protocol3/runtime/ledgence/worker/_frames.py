@@ -40,7 +40,7 @@ def compact(value: object) -> bytes:
 
 
 def parse(line: bytes) -> object:
-    """The JSON value of one received line; `ValueError` if it is not JSON. The last of equal member names wins."""
+    """The JSON value of one received line; `ValueError` if it is not JSON. The last of equal names wins (RUN-027)."""
     text = line.decode()
     # `-0` is a float (JSON-022). Asking first keeps the fast integer parser for all other lines.
     return (_SIGNED_ZERO_DECODER if "-0" in text else _DECODER).decode(text)
@@ -52,7 +52,7 @@ def _set(ready: Future[None]) -> None:
 
 
 class FrameReader:
-    """Lines of the host, at most `limit` bytes each, LF included."""
+    """Lines of the host, at most `limit` bytes each, LF included (RUN-023)."""
 
     __slots__ = ("_buffer", "_descriptor", "_limit", "_searched")
 
@@ -109,7 +109,7 @@ class FrameReader:
 
 
 class FrameWriter:
-    """Frames to the host. Control frames overtake log frames; a frame is written completely before the next one."""
+    """Frames to the host. Control frames overtake log frames (RUN-101); each is written completely before the next."""
 
     __slots__ = ("_closed", "_descriptor", "_pipe", "_turn")
 

@@ -62,7 +62,7 @@ class Runner:
             frame = results.success(decision)
             if frame is None:
                 raise ValueError(f"the decision does not fit a frame of {results.limit} bytes")
-        except Exception as error:  # noqa: BLE001 - RUN-064
+        except Exception as error:  # noqa: BLE001 - RUN-064; the process stays usable (RUN-065)
             report(error)
             frame = results.failure("runtime_error", "workflow_error", error)
         return results.observed(frame, meter.read() if meter else None)
@@ -83,6 +83,7 @@ class Runner:
 
 
 async def _ordinary(handler: Handler, invocation: Invocation, results: Results) -> bytes:
+    """A task: whatever it returns is output and no decision (RUN-060)."""
     meter = Meter() if invocation.observe else None
     try:
         value, error = handler(invocation.event), None

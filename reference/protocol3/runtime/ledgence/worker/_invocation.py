@@ -29,7 +29,7 @@ _FROM_EVENT = {
 
 
 class Invocation:
-    """`event` for the handler; the rest is captured before the handler can change the event.
+    """`event` for the handler; the rest is captured before the handler can change the event (RUN-109).
 
     `identity` maps the field names of InvocationContext to the envelope's values, `carrier` is
     `(traceparent, tracestate)` or None, `extension` is None for an ordinary task.

@@ -27,7 +27,7 @@ inside_step: ContextVar[bool] = ContextVar("ledgence.worker.inside_step", defaul
 
 
 class LocalResult:
-    """The awaitable of a step. Any number of observers may await it; cancelling one does not cancel the step."""
+    """The awaitable of a step. Any number of observers may await it (HLP-053); cancelling one leaves it (HLP-060)."""
 
     __slots__ = ("_step",)
 
@@ -72,7 +72,7 @@ class Journal:
         self.cancelled = False  # a step's function raised a cancellation (HLP-062)
 
     def step(self, key: str, fn: Function, name: str, given: bytes, arguments: bytes) -> LocalResult:
-        """Find or start the step.
+        """Find or start the step: one execution per key and binding (HLP-054 … HLP-056), operations too (HLP-068).
 
         `name` and `given` are the recorded callable and input, `arguments` is what `fn` receives; both canonical.
         """
@@ -109,7 +109,7 @@ class Journal:
         return outcome
 
     def _start(self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes) -> asyncio.Future[bytes]:
-        """The function runs at the next turn of the loop."""
+        """The function runs at the next turn of the loop, once per key (HLP-048, HLP-057, RUN-095)."""
         if max(len(binding[1]), len(arguments)) > LOCAL_RECORD_BYTES:
             raise WorkflowError(f"local {key!r}: input is longer than {LOCAL_RECORD_BYTES} bytes")
         if len(self._recorded.keys() | self._steps.keys()) >= LOCAL_RECORDS:
@@ -128,7 +128,7 @@ class Journal:
             meter.stop("cancelled")
             self.cancelled = self.cancelled or not self._closing
             raise
-        except BaseException:
+        except BaseException:  # every observer sees it, and no record is left (HLP-061)
             meter.stop("failed")
             raise
         meter.stop("returned")
@@ -136,6 +136,7 @@ class Journal:
         return output
 
     async def _commit(self, key: str, binding: tuple[str, bytes], output: bytes) -> None:
+        """Record the output; bounds are judged before anything is sent (HLP-058)."""
         name, given = binding
         members = canonical(name, "callable"), given, canonical(key, "key"), output
         record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % members
@@ -150,6 +151,7 @@ class Journal:
 
 
 async def _call(key: str, fn: Function, arguments: bytes) -> bytes:
+    """HLP-052."""
     inside_step.set(True)
     value = fn(**copy(arguments))
     if inspect.isawaitable(value):

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from ._frames import FrameWriter
 
+# RUN-100
 _QUEUE_RECORDS = 64
 _QUEUE_BYTES = 1024 * 1024
+# RUN-098
 _LOGGER_CHARACTERS = 256
 _SEVERITY_CHARACTERS = 32
 _MESSAGE_CHARACTERS = 4096
@@ -62,7 +64,7 @@ class LogSink:
                 self._changed.notify()
 
     def take(self, *, time: str, severity: str, logger: str, message: str, attributes: dict[str, Any]) -> None:
-        """Encode one record now, so that later changes cannot relabel it (RUN-097), and queue it."""
+        """Encode one record now, so that later changes cannot relabel it (RUN-097, HLP-016), and queue it."""
         frame: dict[str, Any] = {
             "v": self._protocol,
             "type": "log",

@@ -12,7 +12,7 @@ from ._exact import canonical
 
 
 class OperationKind(StrEnum):
-    """What an operation calls."""
+    """What an operation calls (HLP-024)."""
 
     MODEL = "model"
     TOOL = "tool"

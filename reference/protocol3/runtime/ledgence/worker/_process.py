@@ -31,7 +31,10 @@ class _CannotStart(Exception):
 
 
 def run(words: list[str]) -> int:
-    """Serve the host on the standard pipes; returns the exit code. `SystemExit` of application code passes through."""
+    """Serve the host on the standard pipes; returns the exit code (RUN-019).
+
+    `SystemExit` of application code passes through (RUN-020).
+    """
     arguments = _arguments.parse(words)
     try:
         reader_end, writer_end = _take_pipes()
@@ -60,6 +63,7 @@ def _take_pipes() -> tuple[int, int]:
 
 
 def _check(arguments: _arguments.Arguments) -> None:
+    """RUN-015, RUN-016, RUN-017."""
     if min(arguments.max_input_bytes, arguments.max_output_bytes) < MIN_FRAME_BYTES:
         raise _CannotStart(f"a frame limit is below {MIN_FRAME_BYTES} bytes")
     if sys.implementation.name != "cpython" or sys.version_info < (3, 11):
@@ -86,7 +90,10 @@ class _Child:
         self._run: Callable[[Callable[..., Any], Invocation, Results], bytes]
 
     def start(self) -> None:
-        """Load the handler and say `ready` (RUN-009, RUN-011, RUN-031)."""
+        """Load the handler and say `ready` (RUN-009, RUN-011, RUN-031).
+
+        From then on the package imports what it likes of itself and of the standard library (RUN-047).
+        """
         if self._protocol >= 3:
             from ._interactive import Runner
 
@@ -119,6 +126,7 @@ class _Child:
         return 0
 
     def _shut_down(self) -> None:
+        """RUN-110, RUN-111."""
         if self._protocol >= 2:
             for callback in list(REGISTRATIONS.shutdown_callbacks):
                 try:

@@ -21,7 +21,7 @@ START = "start"
 
 
 class Workflow:
-    """Maps the members of a StrEnum to handlers. The members' values are durable addresses."""
+    """Maps the members of a StrEnum to handlers (HLP-092). Their values are durable addresses (HLP-103)."""
 
     def __init__(self, entries: type[StrEnum]) -> None:
         if not (isinstance(entries, type) and issubclass(entries, StrEnum) and len(entries)):
@@ -36,7 +36,7 @@ class Workflow:
         self._built: Handler | None = None
 
     def entrypoint(self, entry: StrEnum, *, default: bool = False) -> Callable[[_Function], _Function]:
-        """Decorator: the handler `(event, ctx)`, sync or async, of one member. One member is the default."""
+        """Decorator: the handler `(event, ctx)`, sync or async, of one member (HLP-093, HLP-094); one is default."""
         if type(entry) is not self._entries or type(default) is not bool:
             raise WorkflowError("entrypoint: not a member of the workflow's enum, or default is not a boolean")
 
@@ -58,7 +58,7 @@ class Workflow:
         return register
 
     def build(self) -> Handler:
-        """The program's handler: an async function of the event. Freezes the registry."""
+        """The program's handler: an async function of the event (HLP-097). Freezes the registry (HLP-095, HLP-096)."""
         if self._built is not None:
             return self._built
         missing = [member.name for member in self._entries if member not in self._handlers]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(handler: Callable[..., Any], invocation: Invocation, results: Results) -> bytes:
-    """Call the handler in an empty context and return the result frame."""
+    """Call the handler with the event, in an empty context, and return the result frame (RUN-048, RUN-049)."""
     return Context().run(_call, handler, invocation, results)
 
 
