@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol3.coordinator.assembly import running
+from protocol3.coordinator.assembly import assemble, running
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ def another(pool: Any, programs: Any, client: Any) -> Callable[[], Any]:
 
     class Another:
         async def __aenter__(self) -> Any:
-            self.coordinator = running(pool, programs, recovery=Ignored(), workflow_recovery=Ignored())
+            services = assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored())
+            self.coordinator = running(services)
             return type(client)(await self.coordinator.__aenter__(), client.scope["namespace"])
 
         async def __aexit__(self, *error: object) -> None:
