@@ -33,6 +33,7 @@ async def open_pool(dsn: str, *, size: int = POOL_SIZE) -> asyncpg.Pool[asyncpg.
         dsn,
         min_size=1,
         max_size=size,
+        max_inactive_connection_lifetime=0,  # a new one has to learn every row type again
         command_timeout=30,
         reset=keep,
         server_settings={"search_path": SCHEMA, "application_name": "protocol3", "jit": "off"},

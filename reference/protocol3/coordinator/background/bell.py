@@ -16,11 +16,13 @@ class Bell:
     def ring(self) -> None:
         self._rung.set()
 
-    async def rest(self, seconds: float) -> None:
-        """Return when rung, at the latest after `seconds` (0 only lets others run)."""
+    async def rest(self, seconds: float) -> bool:
+        """Return when rung, at the latest after `seconds` (0 only lets others run). Whether it was rung."""
         try:
             async with asyncio.timeout(max(seconds, 0)):
                 await self._rung.wait()
         except TimeoutError:
             pass
+        rung = self._rung.is_set()
         self._rung.clear()
+        return rung

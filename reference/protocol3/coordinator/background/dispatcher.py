@@ -141,20 +141,24 @@ class Dispatcher:
         rest = LOOK_S
         try:
             while True:
-                await self._bell.rest(rest)
+                rung = await self._bell.rest(rest)
                 if not self._waiters:
                     return
-                rest = await self._turn()
+                rest = await self._turn(hopeful=rung)
         finally:
             on_end()
 
-    async def _turn(self) -> float:
-        """Serve whom there is work for; the seconds after which something may have changed."""
+    async def _turn(self, *, hopeful: bool) -> float:
+        """Serve whom there is work for; the seconds after which something may have changed.
+
+        `hopeful` if somebody said that there may be work: then a claim comes before the look.
+        """
         impatient = [waiter for waiter in self._waiters if not waiter.patient]
         rest = LOOK_S
         try:
             async with self._transitions.pool.acquire() as connection:
-                await self._claim(connection, BATCH)
+                if hopeful:
+                    await self._claim(connection, BATCH)
                 while self._open():
                     work = await self._look(connection)
                     if work.ahead_ms is not None:

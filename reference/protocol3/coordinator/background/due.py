@@ -27,6 +27,8 @@ BATCH: Final = 100
 CONCURRENCY: Final = 8
 #: The longest sleep: entries of other processes and of lost hints are found this late.
 LOOK_S: Final = 1.0
+#: Later than any instant (TXT-040).
+NEVER: Final = 2**63 - 1
 
 _log: Final = logging.getLogger("protocol3.due")
 
@@ -47,11 +49,13 @@ class AgendaLoop:
         self._handlers = handlers
         self._passes = passes
         self._bell = Bell()
-        self._next_look: float = 0.0
+        self._next_look: int = 0  # the instant up to which nothing known is due, by the database's clock
+        self._told = NEVER  # the earliest entry rung for since the table was asked
 
     def ring(self, due: int) -> None:
         """An entry due at this instant was committed; only one that comes before the next look matters."""
-        if due / 1000 <= self._next_look:
+        self._told = min(self._told, due)
+        if due < self._next_look:
             self._bell.ring()
 
     async def run(self, services: Services) -> None:
@@ -96,8 +100,9 @@ class AgendaLoop:
 
     async def _rest(self, services: Services) -> float:
         """Seconds until the next due instant, at most until the next look."""
+        self._told = NEVER
         row = await services.pool.fetchrow(services.transitions.sql(_NEXT))
         assert row is not None
-        ahead = LOOK_S if row["due"] is None else min((row["due"] - row["now"]) / 1000, LOOK_S)
-        self._next_look = row["now"] / 1000 + ahead
-        return ahead
+        now: int = row["now"]
+        self._next_look = min(NEVER if row["due"] is None else row["due"], self._told, now + round(LOOK_S * 1000))
+        return (self._next_look - now) / 1000
