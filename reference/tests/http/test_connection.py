@@ -1,5 +1,6 @@
 """What the connection class corrects in aiohttp, byte by byte: a case for each correction."""
 
+import json
 import logging
 
 import pytest
@@ -206,6 +207,21 @@ async def test_bytes_that_are_no_request_get_a_bare_400_and_no_word_in_the_log(w
     assert answer.one("Connection") == "close"
     assert await wire.ended()
     assert [record for record in caplog.records if record.name != "asyncio"] == []
+
+
+async def test_a_fault_of_the_connection_itself_is_logged_without_its_text(wire, monkeypatch, caplog):
+    """aiohttp would log a traceback, and exception texts may quote requests."""
+
+    async def prepare(self, request):
+        raise RuntimeError("the secret payload")
+
+    monkeypatch.setattr("protocol3.coordinator.http.reply.Reply.prepare", prepare)
+    await wire.send(wire.request("/v1/both", b"1"))
+    assert await wire.ended()
+    (record,) = caplog.records
+    assert json.loads(record.getMessage())["type"] == "builtins.RuntimeError"
+    assert "secret" not in caplog.text
+    assert record.exc_info is None
 
 
 async def test_a_malformed_second_request_does_not_harm_the_first(wire):

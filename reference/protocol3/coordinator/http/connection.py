@@ -86,7 +86,6 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Nobody reads the reply any more. Only a waiting poll is abandoned; everything else runs to its end."""
         self._gone.set()
-        self._cut_body()
         self._abandon_wait()
         super().connection_lost(exc)
 
