@@ -1,5 +1,6 @@
 """What the connection class corrects in aiohttp, byte by byte: a case for each correction."""
 
+import asyncio
 import json
 import logging
 
@@ -101,11 +102,32 @@ async def test_a_broken_chunk_after_the_head_is_400_at_once(edge, wire, broken):
     assert edge.operations.commands == []
 
 
-async def test_a_broken_chunk_in_one_packet_with_its_head_is_400(wire):
-    """aiohttp's parser drops what it parsed in the same step: a bare 400 then"""
-    answer = await wire.ask(wire.head("POST", "/v1/both", JSON, CHUNKED) + b"x\r\n")
-    assert answer.status == 400
+@pytest.mark.parametrize("broken", [b"x", b"x\r\n", b"3\r\n123456"])
+async def test_a_broken_chunk_in_one_packet_with_its_head_is_400(wire, broken):
+    """HTTP-018; aiohttp's parser forgets the request that it found in the same piece"""
+    answer = await wire.ask(wire.head("POST", "/v1/both", JSON, CHUNKED) + broken)
+    assert answer.code == (400, "invalid_input")
     assert await wire.ended()
+
+
+@pytest.mark.parametrize("before", [1, 2, 3, 4])
+async def test_a_broken_chunk_behind_a_head_whose_end_came_in_two_packets(wire, before):
+    """HTTP-018"""
+    head = wire.head("POST", "/v1/both", JSON, CHUNKED)
+    await wire.send(head[:-before])
+    for _ in range(3):
+        await asyncio.sleep(0)  # the server, on the same loop, reads what has come
+    answer = await wire.ask(head[-before:] + b"x")
+    assert answer.code == (400, "invalid_input")
+
+
+async def test_requests_in_one_packet_with_malformed_ones_are_answered(edge, wire):
+    """HTTP-001; what follows the first malformed one has no meaning"""
+    await wire.send(wire.request("/v1/both", b"1") + wire.request("/v1/both", b"2") + b"nonsense\r\n\r\n" * 3)
+    assert [(await wire.answer()).json for _ in range(2)] == [1, 2]
+    assert (await wire.answer()).status == 400
+    assert await wire.ended()
+    assert len(edge.operations.commands) == 2
 
 
 async def test_a_get_whose_chunks_are_cut_short_is_400(wire):
@@ -318,3 +340,4 @@ async def test_the_absolute_form_of_a_target_means_its_path(wire, target, status
 async def test_targets_without_a_path_are_unknown(wire, method, target):
     """HTTP-010"""
     assert (await wire.ask(wire.head(method, target))).code == (404, "route_not_found")
+    assert await wire.still_serves()

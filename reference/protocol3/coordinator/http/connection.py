@@ -11,12 +11,13 @@ does otherwise than the contract is corrected here, on these private attributes 
 """
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, cast
 
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestHandler, _ErrInfo
+from aiohttp.web_protocol import MAX_MSG_QUEUE_SIZE, RequestHandler, _ErrInfo
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server
@@ -29,6 +30,7 @@ LINGER_S: Final = 2.0
 """How long a connection reads on after a refusal, so that closing does not destroy the reply on its way."""
 TARGET_BYTES: Final = 65536
 """Longest request target and longest header field. A query of 16 KiB must pass (HTTP-003)."""
+_HEAD_END: Final = b"\r\n\r\n"
 
 
 class Connection(RequestHandler):
@@ -40,7 +42,7 @@ class Connection(RequestHandler):
     `waiting`: budget of the long poll under way; it ends at once when the client goes (HTTP-084, DLV-034).
     """
 
-    __slots__ = ("_body", "_gone", "cut", "ended", "invited", "waiting")
+    __slots__ = ("_body", "_broken", "_gone", "_seam", "cut", "ended", "invited", "waiting")
 
     def __init__(self, server: "ConnectionServer") -> None:
         super().__init__(
@@ -57,6 +59,8 @@ class Connection(RequestHandler):
         self.invited: StreamReader | None = None
         self.waiting: asyncio.Timeout | None = None
         self._body: StreamReader | None = None  # of the request parsed last: only this one can be incomplete
+        self._broken = False  # the parser gave up; what follows has no meaning
+        self._seam = b""  # the last bytes of the data before, where the end of a head may have begun
         self._gone = asyncio.Event()
 
     @staticmethod
@@ -65,13 +69,20 @@ class Connection(RequestHandler):
         return cast(Connection, request.protocol)  # ConnectionServer makes no other kind
 
     def data_received(self, data: bytes) -> None:
-        """Parse; a framing error inside a body ends that body, whose reader would wait for the budget otherwise."""
-        super().data_received(data)
-        if self._messages:
-            head, body = self._messages[-1]
-            if isinstance(head, _ErrInfo):
-                self._cut_body()
-            self._body = body
+        """Parse head by head: the parser forgets the requests that it found in the same piece as an error.
+
+        An error inside a body ends that body, whose reader would wait for the budget otherwise.
+        """
+        for piece in self._pieces(data):
+            if self._broken:
+                return
+            super().data_received(piece)
+            if self._messages:
+                head, body = self._messages[-1]
+                self._broken = isinstance(head, _ErrInfo)
+                if self._broken:
+                    self._cut_body()
+                self._body = body
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature; aiohttp narrows it to None
         """The client sends no more: answer what it asked, then close. True keeps our half open until then."""
@@ -127,6 +138,22 @@ class Connection(RequestHandler):
             async with asyncio.timeout(LINGER_S):
                 await self._gone.wait()
         self._cut_body()
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        """The data, cut after what may be the end of a head; its end may have begun in the data before."""
+        text = self._seam + data if self._seam else data
+        start = len(self._seam)
+        self._seam = text[-3:] if text.endswith((b"\r", b"\n")) else b""
+        end = text.find(_HEAD_END)
+        for _ in range(MAX_MSG_QUEUE_SIZE):
+            if end < 0:
+                break
+            end += len(_HEAD_END)
+            yield text[start:end]
+            start = end
+            end = text.find(_HEAD_END, end)
+        if start < len(text) or not data:
+            yield text[start:]
 
     def _cut_body(self) -> None:
         if self._body is not None and not self._body.is_eof():
