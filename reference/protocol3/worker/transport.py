@@ -33,7 +33,10 @@ class Refused(Exception):
 
 
 class Coordinator:
-    """Exchanges with one coordinator over kept connections; no redirects, no proxies, no cookies (CLI-004)."""
+    """Exchanges with one coordinator over kept connections; no redirects, no proxies, no cookies (CLI-004).
+
+    A path prefix of its URL is kept (HTTP-005).
+    """
 
     def __init__(self, server: str, *, request_timeout_ms: int) -> None:
         self._base = server.rstrip("/")

@@ -109,7 +109,7 @@ def test_invalid_names_the_place() -> None:
 
 @pytest.mark.parametrize("name", WORDS)
 def test_words(name: str) -> None:
-    """JSON-083. The types hold the words of the data file, without those of the approval profile."""
+    """JSON-083, WRK-064. The types hold the words of the data file, without those of the approval profile."""
     expected = [word for word in protocol3_spec.vocabularies()[name].values if word != "approval"]
     assert list(get_args(WORDS[name])) == expected
     reader: Any = getattr(vocabulary, name, None)

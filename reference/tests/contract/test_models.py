@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from protocol3.contract.models.decisions import DecisionInvalid, decision_to_json, decode_decision
+from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import canonical
+from protocol3.contract.strict_json import canonical, decode, encode
 
 Document = dict[str, Any]
 SAMPLES: dict[str, Document] = json.loads((Path(__file__).parent / "messages.json").read_text(encoding="utf-8"))
@@ -153,3 +154,11 @@ def test_unknown_member(name: str, path: str) -> None:
 def leaf_of(path: str) -> str:
     """What a refusal must name: the member, or for a key of `inputs` the object."""
     return "inputs" if path.startswith("inputs.") else path.rpartition(".")[2]
+
+
+def test_application_values_may_look_like_the_protocol() -> None:
+    """JSON-084, JSON-008: any names, also those of the members around them."""
+    data = {"tenant_id": 1, "program": {"id": {"program": None}}, "": [], "$schema": {"": ""}, "a": {"a": {"a": 1.0}}}
+    document = copy.deepcopy(SAMPLES["submit"]["document"])
+    document["input"]["data"] = data
+    assert canonical(SubmitCommand.from_json(decode(encode(document))).input.data) == canonical(data)

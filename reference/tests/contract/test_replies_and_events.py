@@ -59,7 +59,7 @@ def test_acquire_leaves_out_a_zero_wait() -> None:
 
 
 def test_new_invocation_event() -> None:
-    """DLV-042: exactly these attributes, absent ones omitted, data untouched."""
+    """DLV-042, TRC-022: exactly these attributes, absent ones omitted, data untouched."""
     members: dict[str, Any] = {
         "event_id": "evt_5",
         "time_ms": 1740000000500,

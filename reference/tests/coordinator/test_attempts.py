@@ -18,7 +18,7 @@ async def claimed(client, **input):
 
 
 async def test_renewals(client, refused):
-    """DLV-056, DLV-057, DLV-134: replays change nothing, keep-alives add no history."""
+    """DLV-056, DLV-057, DLV-061: replays change nothing, keep-alives add no history."""
     task_id, _, assignment = await claimed(client)
     first = await client.renew(assignment, 1, "keep_alive")
     assert await refused(client.renew(assignment, 1, "dispatch")) == "conflict"

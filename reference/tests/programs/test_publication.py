@@ -16,6 +16,7 @@ from protocol3.programs import publish as publish_module
 from protocol3.programs.build import build_package
 from protocol3.programs.errors import ProgramError, PublicationError
 from protocol3.programs.publish import Publication, publish_archive, publish_directory
+from protocol3.programs.stores import FilesystemStore
 
 Source = Callable[..., Path]
 
@@ -53,7 +54,7 @@ def test_the_same_content_again_changes_nothing(source: Source, tmp_path: Path) 
 
 
 def test_other_content_for_a_version_is_a_conflict(source: Source, tmp_path: Path) -> None:
-    """PKG-053: the first publication stays as it was."""
+    """PKG-053, PKG-082: the first publication stays as it was; changed content needs another version."""
     store = tmp_path / "store"
     publish_directory(source(), store)
     before = tree(store)
@@ -208,3 +209,22 @@ def test_an_archive_outside_the_profile_is_not_stored(tmp_path: Path, archive: C
     with pytest.raises(ProgramError):
         publish_archive(archive(leading=b"x"), tmp_path / "store")
     assert not (tmp_path / "store").exists()
+
+
+def test_the_program_is_not_run(source: Source, tmp_path: Path) -> None:
+    """PKG-027."""
+    mark = tmp_path / "mark"
+    root = source({"program.py": f"open({str(mark)!r}, 'w').close()\nraise SystemExit(3)\n"})
+    assert not publish_directory(root, tmp_path / "store").already_published
+    assert not mark.exists()
+
+
+async def test_a_version_is_one_artifact_for_everybody(source: Source, tmp_path: Path) -> None:
+    """PKG-034, PKG-065: not one per platform; published is all that it has to be."""
+    store = tmp_path / "store"
+    publication = publish_directory(source(platform__arch="x86_64"), store)
+    with pytest.raises(PublicationError) as caught:
+        publish_directory(source(platform__arch="aarch64"), store)
+    assert caught.value.code == "immutable_conflict"
+    resolved = await FilesystemStore(store).resolve(ProgramRef(id="report", version="1.0.0"))
+    assert resolved == publication.descriptor

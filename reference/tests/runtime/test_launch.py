@@ -125,7 +125,7 @@ def test_no_bytecode_is_written_even_without_the_flag(hosts, package, bootstrap,
 
 
 def test_the_helper_is_found_before_a_vendored_copy(hosts, package):
-    """RUN-009, RUN-010: the package may add to the namespace but cannot replace the helper."""
+    """RUN-009, RUN-010, PKG-010: the package may add to the namespace but cannot replace the helper."""
     files = {
         "ledgence/worker/__init__.py": "raise RuntimeError('vendored')",
         "ledgence/worker/workflow.py": "raise RuntimeError('vendored')",
@@ -228,3 +228,15 @@ def test_the_working_directory_is_not_on_the_import_path(hosts, package, tmp_pat
     """
     host = hosts(package(source), protocol=1, directory=elsewhere).ready()
     assert host.invoke()["output"] == []
+
+
+def test_resources_lie_beside_their_module(hosts, package):
+    """PKG-011: wherever the process was started."""
+    source = """
+        import os
+        def handle(event):
+            with open(os.path.join(os.path.dirname(__file__), "words.txt")) as words:
+                return words.read().split()
+    """
+    host = hosts(package(source, {"words.txt": "one two"}), protocol=2).ready()
+    assert host.invoke()["output"] == ["one", "two"]

@@ -19,7 +19,7 @@ def event(make, timeout_ms):
 
 
 def test_an_event_wait_is_installed_with_its_deadline(make, written):
-    """T2, TMR-002, TMR-006: deadline = acceptance of the decision + duration; one agenda entry, nothing else held."""
+    """T2, TMR-002, TMR-006, DEC-023: application of the decision + duration; one agenda entry, no more."""
     verdict = make.apply(event(make, 5_000))
     (workflow,), (installed,), (entry,) = (written(verdict, kind) for kind in (r.Workflow, r.Wait, r.Agenda))
     assert (workflow.state, workflow.revision, workflow.activation_id) == ("waiting", 4, None)

@@ -205,13 +205,14 @@ async def test_a_receipt_for_something_else_is_not_acknowledged(
         {"v": 2},
         {"revision": -1},
         {"wake": {"kind": "unheard_of"}},
+        {"state": "x" * 65_535},
         {"extra": 1},
     ],
 )
 async def test_a_context_that_does_not_match_is_protocol(
     coordinator: Any, start: Start, publish: Publish, change: dict[str, Any]
 ) -> None:
-    """WRK-054, WRK-079."""
+    """WRK-054, WRK-079, RUN-066."""
     attempt = coordinator.activate(publish(WORKFLOW), {"do": "context"}, **change)
     await start()
     await attempt.end()
@@ -232,7 +233,7 @@ async def test_a_nested_workflow_carries_its_lineage(coordinator: Any, start: St
 
 @pytest.mark.parametrize("protocol", [1, 2])
 async def test_an_activation_needs_protocol_3(coordinator: Any, start: Start, publish: Publish, protocol: int) -> None:
-    """WRK-049: before a process is started, and before a warm one is used."""
+    """WRK-049, RUN-067: before a process is started, and before a warm one is used."""
     program = publish(protocol=protocol)
     cold = coordinator.activate(program, {"do": "echo"})
     task = coordinator.assign(program, {"do": "pid"})
@@ -262,7 +263,7 @@ async def test_an_exception_is_a_runtime_failure(coordinator: Any, start: Start,
 async def test_the_end_of_permission_ends_a_pending_request(
     coordinator: Any, start: Start, publish: Publish, quick: Any, refuse: Any
 ) -> None:
-    """WRK-085: no acknowledgement; reported as cancelled."""
+    """WRK-085, RUN-076: no acknowledgement; reported as cancelled."""
     attempt = coordinator.activate(publish(WORKFLOW), {"do": "commit"})
     coordinator.script(COMMITS, *[refuse("unavailable", 503, "later")] * 1_000)
     bench = await start(pacing=quick(renew_interval_ms=20))

@@ -156,7 +156,7 @@ async def test_what_programs_write_is_bounded_and_never_blocks(
 
 
 async def test_an_event_above_the_frame_limit_is_not_sent(coordinator: Any, start: Start, publish: Publish) -> None:
-    """RUN-030, WRK-063: the process is retired, the worker goes on."""
+    """RUN-030, WRK-063, WRK-065: started though nothing was written; the process is retired, the worker goes on."""
     program = publish()
     large = coordinator.assign(program, {"do": "echo", "value": "v" * 2_000})
     small = coordinator.assign(program, {"do": "echo", "value": 1})
