@@ -180,9 +180,10 @@ def _string(node: ast.AST) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def sources(folder: Path) -> list[Path]:
-    """The Python files below a folder, in order."""
-    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+def sources(folder: Path, *, but: Path | None = None) -> list[Path]:
+    """The Python files below a folder, in order, without those of one folder in it."""
+    found = [path for path in folder.rglob("*.py") if "__pycache__" not in path.parts]
+    return sorted(path for path in found if but is None or not path.is_relative_to(but))
 
 
 def places(catalogue: Catalogue, root: Path, path: Path, *, strings: bool = False) -> list[Place]:

@@ -32,9 +32,9 @@ RULES = f"""\
 class, constant or line. The docstring of a module counts when the module has at most {SMALL} lines; a range of more
 than {WIDE} IDs counts nowhere. What does not count is shown in parentheses.
 
-**Tested**: a test function (its docstring, comments or parameters) or a table of parameters below `reference/tests` or
-`reference/interop` cites it, modules and ranges as above; or a check of the conformance suite lists it in its `cites`;
-or the suite's wire layer, which judges every exchange of every check, names it.
+**Tested**: a test function (its docstring, comments or parameters) or a table of parameters below `reference/tests`
+(but its `tools`) or `reference/interop` cites it, modules and ranges as above; or a check of the conformance suite
+lists it in its `cites`; or the suite's wire layer, which judges every exchange of every check, names it.
 
 **States**: *both*; *excused*: what is absent has a written reason (an optional profile that is not offered, a rule
 without code of its own, a rule that cannot be observed); *open*: known to be not implemented or not proven, with what
@@ -130,7 +130,7 @@ class Coverage:
                 for place in places(self.catalogue, ROOT, path):
                     self._add(place, tested=False, counts=bool(place.holder) and place.width <= WIDE)
         for folder in ("reference/tests", "reference/interop"):
-            for path in sources(ROOT / folder):
+            for path in sources(ROOT / folder, but=ROOT / "reference/tests/tools"):
                 for place in places(self.catalogue, ROOT, path, strings=True):
                     self._add(place, tested=True, counts=_is_test(place.holder) and place.width <= WIDE)
         suite = ROOT / "conformance/protocol3_conformance"
