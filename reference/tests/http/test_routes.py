@@ -157,6 +157,11 @@ def test_only_an_acquisition_with_a_wait_is_a_poll(wait_ms, expected):
     assert waits(BY_NAME["acquire"].decode(command)) == expected
 
 
+def test_routes_and_operations_are_the_same_in_number_and_name():
+    """HTTP-042: nothing optional is declared, nothing required is missing"""
+    assert set(BY_NAME) == {name for name in vars(Operations) if not name.startswith("_")}
+
+
 def test_nothing_else_waits():
     """HTTP-084"""
     assert [route.operation for route in ROUTES if waits(route.decode(sample(route)))] == []
