@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from protocol3.contract.limits import WAIT_RESERVE_MS
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.budget import exchange_deadline
 
 
 async def until_waiting(client, count=1):
@@ -95,6 +97,19 @@ async def test_a_wait_ends_empty(client):
     assert await client.poll(session, 1, wait_ms=30) == {"disposition": "empty", "sequence": 1}
     await client.submit()
     assert (await client.poll(session, 1, wait_ms=20_000))["disposition"] == "empty"
+
+
+async def test_a_wait_leaves_time_to_answer_within_the_exchange(client):
+    """DLV-036"""
+    session = await client.open()
+    loop = asyncio.get_running_loop()
+    token = exchange_deadline.set(loop.time() + WAIT_RESERVE_MS / 1000 + 0.05)
+    try:
+        async with asyncio.timeout(WAIT_RESERVE_MS / 1000):
+            reply = await client.poll(session, 1, wait_ms=20_000)
+    finally:
+        exchange_deadline.reset(token)
+    assert reply == {"disposition": "empty", "sequence": 1}
 
 
 async def test_a_wait_ends_with_the_session(client, refused):
