@@ -14,9 +14,7 @@ from protocol3.worker.admission import Admission
 from protocol3.worker.attempt import Workshop
 from protocol3.worker.consumer import Consumer
 from protocol3.worker.diagnostics import Diagnostics
-from protocol3.worker.pool import ProcessPool
-from protocol3.worker.preparation import Preparer
-from protocol3.worker.process import Launcher
+from protocol3.worker.execution import assemble
 from protocol3.worker.sessions import keep_session, open_session
 from protocol3.worker.settings import WorkerSettings
 from protocol3.worker.settlement import Settler
@@ -62,25 +60,16 @@ class Worker:
         session: WorkerSession,
         diagnostics: Diagnostics,
     ) -> None:
-        pacing = settings.pacing
         self._session = session
         self._admission = Admission(diagnostics)
-        launcher = Launcher(
-            python=settings.interpreter(),
-            bootstrap=settings.bootstrap_file(),
-            frame_bytes=settings.frame_bytes,
-            startup_ms=pacing.startup_ms,
-            shutdown_ms=pacing.shutdown_ms,
-            diagnostics=diagnostics,
-        )
-        self._pool = ProcessPool(launcher, settings.concurrency, on_stuck=diagnostics.say)
+        machinery = assemble(settings, cache, store, diagnostics)
+        self._pool = machinery.pool
         self._workshop = Workshop(
             settings=settings,
             coordinator=coordinator,
             admission=self._admission,
-            preparer=Preparer(cache, store, fetch_timeout_ms=pacing.fetch_timeout_ms, make_room=self._pool.retire_idle),
-            pool=self._pool,
-            settler=Settler(coordinator, retry_delay_ms=pacing.retry_delay_ms),
+            machinery=machinery,
+            settler=Settler(coordinator, retry_delay_ms=settings.pacing.retry_delay_ms),
         )
 
     def stop(self, reason: str) -> None:
@@ -91,20 +80,23 @@ class Worker:
         """Until all slots are released and every process is certainly gone (WRK-091)."""
         workshop = self._workshop
         keeper = asyncio.create_task(
-            keep_session(workshop.coordinator, self._session, self._admission, workshop.settings.pacing)
+            keep_session(workshop.coordinator, self._session, self._admission, workshop.pacing)
         )
         try:
             async with asyncio.TaskGroup() as consumers:
                 for number in range(workshop.settings.concurrency):
                     consumers.create_task(Consumer(workshop, self._session, number).run())
             await self._pool.close()
+        except BaseException:
+            await self._pool.abandon()
+            raise
         finally:
             keeper.cancel()
         return self.delivery(finished=True)
 
     def abandon(self) -> Delivery:
         """Forced end: kill the processes and leave the rest to the coordinator's recovery (WRK-092)."""
-        self._pool.kill_all()
+        self._pool.discard_all()
         return self.delivery(finished=False)
 
     def delivery(self, *, finished: bool) -> Delivery:
@@ -129,7 +121,9 @@ async def run_worker(
     settings.bootstrap_file()
     store = open_store(settings.store)
     cache = PackageCache(settings.cache)
-    coordinator = Coordinator(settings.server, request_timeout_ms=settings.pacing.request_timeout_ms)
+    coordinator = Coordinator(
+        settings.server, request_timeout_ms=settings.pacing.request_timeout_ms, notice=diagnostics.say
+    )
     try:
         session = await open_session(coordinator, settings)
         worker = Worker(

@@ -46,7 +46,7 @@ class Consumer:
     def __init__(self, workshop: Workshop, session: WorkerSession, number: int) -> None:
         self._workshop = workshop
         self._admission = workshop.admission
-        self._pacing = workshop.settings.pacing
+        self._pacing = workshop.pacing
         self._command = AcquireCommand(
             scope=session.scope,
             queue=session.queue,

@@ -66,7 +66,7 @@ class AttemptControl:
         """Wait for permission and take it, once per attempt (WRK-023). Raises :class:`Stopped`."""
         while True:
             self._changed.clear()
-            self._raise_if_stopped()
+            self.check()
             if self._local.permitted:
                 if self._taken:
                     raise RuntimeError("permission is taken once")
@@ -80,21 +80,22 @@ class AttemptControl:
 
         So does a stop that is only seen when the work is complete (WRK-030, WRK-039).
         """
-        self._raise_if_stopped()
+        self.check()
         try:
             with Interruptible() as self._work:
                 yield
         except Interrupted:
-            self._raise_if_stopped()
+            self.check()
             raise
-        self._raise_if_stopped()
+        self.check()
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _raise_if_stopped(self) -> None:
+    def check(self) -> None:
+        """Raises :class:`Stopped` once user work is over."""
         if (stop := self.stop_reason) is not None:
             raise Stopped(stop)
 

@@ -30,7 +30,7 @@ class ProcessPool:
         self._idle: dict[ProgramProcess, ProcessKey] = {}  # the least recently used first
         self._occupied: set[ProgramProcess] = set()
         self._starting = 0
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending: dict[asyncio.Task[None], ProgramProcess] = {}
 
     @property
     def occupied(self) -> int:
@@ -69,7 +69,7 @@ class ProcessPool:
     def retire(self, process: ProgramProcess) -> asyncio.Task[None]:
         """Kill the process now. The task ends when it is certainly gone and its slot free (WRK-041)."""
         process.kill()
-        return self._keep(self._clean_up(process))
+        return self._keep(process, self._clean_up(process))
 
     async def _make_room(self) -> None:
         """Wait until the slot that is already counted as starting is really free (WRK-033)."""
@@ -90,7 +90,7 @@ class ProcessPool:
             return False
         process = next(iter(self._idle))
         self._wake(process)
-        task = self._keep(self._shut_down(process))
+        task = self._keep(process, self._shut_down(process))
         await asyncio.shield(task)
         return True
 
@@ -98,14 +98,23 @@ class ProcessPool:
         """Retire all idle processes and wait until every process is gone."""
         for process in list(self._idle):
             self._wake(process)
-            self._keep(self._shut_down(process))
+            self._keep(process, self._shut_down(process))
         while self._ending:
             await asyncio.wait(self._ending)
 
-    def kill_all(self) -> None:
-        """Last resort of a forced exit."""
+    async def abandon(self) -> None:
+        """Kill every process, busy ones too, and wait until they are gone: the end of a run that was interrupted."""
+        ending = set(self._ending.values())
+        for process in self._occupied - ending:
+            if process in self._idle:
+                self._wake(process)
+            self.retire(process)
+        await self.close()
+
+    def discard_all(self) -> None:
+        """Last resort of a forced exit: kill, and remove the working directories as far as that goes at once."""
         for process in self._occupied:
-            process.kill()
+            process.discard()
 
     def _wake(self, process: ProgramProcess) -> None:
         del self._idle[process]
@@ -116,10 +125,10 @@ class ProcessPool:
             del self._idle[process]
             self.retire(process)
 
-    def _keep(self, ending: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _keep(self, process: ProgramProcess, ending: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(ending)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._ending[task] = process
+        task.add_done_callback(self._ending.pop)
         return task
 
     async def _shut_down(self, process: ProgramProcess) -> None:

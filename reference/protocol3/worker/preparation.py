@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from weakref import WeakValueDictionary
 
 from protocol3.contract.models.common import Descriptor
 from protocol3.programs.cache import PackageCache, Pin
@@ -27,7 +28,7 @@ class Preparer:
         self._fetch_timeout_s = fetch_timeout_ms / 1000
         self._make_room = make_room
         self._host = host_platform()
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare(self, descriptor: Descriptor, lingering: list[asyncio.Task[None]]) -> Pin:
         """The pinned package. Raises :class:`ProgramError`, ``timed_out`` past the fetch timeout (WRK-046).
@@ -55,17 +56,13 @@ class Preparer:
 
     async def _load(self, descriptor: Descriptor, wanted: Callable[[], bool]) -> Pin:
         turn = self._turns.setdefault(descriptor.digest, asyncio.Lock())
-        try:
-            async with turn:
-                pin = await asyncio.to_thread(self._cache.lookup, descriptor)
-                if pin is not None:
-                    return pin
-                if not wanted():
-                    raise ProgramError("unavailable", "the package is not wanted any more")
-                return await self._insert(descriptor, await self._store.fetch(descriptor))
-        finally:
-            if not turn.locked() and self._turns.get(descriptor.digest) is turn:
-                del self._turns[descriptor.digest]
+        async with turn:
+            pin = await asyncio.to_thread(self._cache.lookup, descriptor)
+            if pin is not None:
+                return pin
+            if not wanted():
+                raise ProgramError("unavailable", "the package is not wanted any more")
+            return await self._insert(descriptor, await self._store.fetch(descriptor))
 
     async def _insert(self, descriptor: Descriptor, archive: bytes) -> Pin:
         while True:

@@ -170,6 +170,12 @@ class ProgramProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
+    def discard(self) -> None:
+        """Kill, and remove the working directory without making sure of either."""
+        self.kill()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
     async def clean_up(self) -> None:
         """Everything after the kill, in order; can be repeated. Raises ``io`` or ``timed_out`` while something stays.
 

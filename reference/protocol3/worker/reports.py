@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from protocol3.contract.models.delivery import (
-    Assignment,
     CompletedReport,
     ExecutionError,
     FailedReport,
@@ -41,7 +40,7 @@ class ProcessUse:
     elapsed_ms: int
 
 
-def completed(assignment: Assignment, result: Result, use: ProcessUse) -> Report:
+def completed(identity: ReportIdentity, result: Result, use: ProcessUse) -> Report:
     """The report of a result: completed, except for a `runtime_error` (WRK-050, WRK-051, WRK-060).
 
     A decision is an output like any other (WRK-087).
@@ -49,10 +48,10 @@ def completed(assignment: Assignment, result: Result, use: ProcessUse) -> Report
     match result.outcome:
         case RuntimeFailed(message=message):
             failure = ExecutionFailed("runtime", message)
-            return failed(assignment, failure, EXECUTION, result=result)
+            return failed(identity, failure, EXECUTION, result=result)
         case Success() | ProgramError():
             return CompletedReport(
-                identity=identity(assignment),
+                identity=identity,
                 process_id=use.process_id,
                 reused_process=use.reused,
                 elapsed_ms=use.elapsed_ms,
@@ -64,7 +63,7 @@ def completed(assignment: Assignment, result: Result, use: ProcessUse) -> Report
 
 
 def failed(
-    assignment: Assignment,
+    identity: ReportIdentity,
     failure: ExecutionFailed,
     progress: Progress,
     *,
@@ -73,17 +72,13 @@ def failed(
 ) -> FailedReport:
     """The report of an execution that failed around the program (WRK-052…063, WRK-066)."""
     return FailedReport(
-        identity=identity(assignment),
+        identity=identity,
         error=_error(failure),
         phase=progress.phase,
         execution_may_have_started=progress.started,
         cleanup_error=None if cleanup is None else _error(cleanup),
         observations=None if result is None else result.observations,
     )
-
-
-def identity(assignment: Assignment) -> ReportIdentity:
-    return ReportIdentity.of(assignment.event, assignment.descriptor)
 
 
 def _error(failure: ExecutionFailed) -> ExecutionError:

@@ -48,34 +48,19 @@ class Pacing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
-    """Everything a worker needs (WRK-002); paths are made canonical and absolute (RUN-005)."""
+class ProgramSettings:
+    """What running programs needs; ``bootstrap`` is the file that starts the helper in a program process."""
 
-    server: str
-    scope: Scope
-    queue: str
     store: str
     cache: Path
     python: str
     bootstrap: Path = HELPER_BOOTSTRAP
     concurrency: int = limits.DEFAULT_CONCURRENCY
-    acquire_wait_ms: int = limits.MAX_WAIT_MS
     frame_bytes: int = limits.FRAME_BYTES
     pacing: Pacing = field(default_factory=Pacing)
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("tenant", self.scope.tenant_id),
-            ("namespace", self.scope.namespace),
-            ("queue", self.queue),
-        ):
-            try:
-                identifier(value, name)
-            except Refusal as refusal:
-                raise InvalidSetting(str(refusal.message)) from None
-        _check_server(self.server)
         _within("concurrency", self.concurrency, 1, limits.WORKER_MAX_CONCURRENCY)
-        _within("acquire-wait-ms", self.acquire_wait_ms, 0, limits.MAX_WAIT_MS)
         if self.frame_bytes < limits.MIN_FRAME_BYTES:
             raise InvalidSetting(f"the frame limit must be at least {limits.MIN_FRAME_BYTES} bytes")
 
@@ -99,6 +84,30 @@ class WorkerSettings:
         if not path.is_file():
             raise InvalidSetting(f"runner: {self.bootstrap} is not a file; name .../ledgence/worker/bootstrap.py")
         return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings(ProgramSettings):
+    """Everything a connected worker needs (WRK-002)."""
+
+    server: str
+    scope: Scope
+    queue: str
+    acquire_wait_ms: int = limits.MAX_WAIT_MS
+
+    def __post_init__(self) -> None:
+        ProgramSettings.__post_init__(self)
+        _check_server(self.server)
+        _within("acquire-wait-ms", self.acquire_wait_ms, 0, limits.MAX_WAIT_MS)
+        for name, value in (
+            ("tenant", self.scope.tenant_id),
+            ("namespace", self.scope.namespace),
+            ("queue", self.queue),
+        ):
+            try:
+                identifier(value, name)
+            except Refusal as refusal:
+                raise InvalidSetting(str(refusal.message)) from None
 
 
 def _check_server(server: str) -> None:

@@ -36,27 +36,23 @@ class FrozenSettlement:
 
 def freeze(assignment: Assignment, report: Report, quiescence: Quiescence) -> FrozenSettlement:
     """The settlement that fits: whole, else without observations, else a `protocol` failure (WRK-072)."""
-    excess = ExecutionFailed("protocol", "the report cannot be settled: it is too large")
-    for candidate in (
-        report,
-        replace(report, observations=None),
-        failed(assignment, excess, EXECUTION),
-    ):
-        body = _body(assignment, candidate, quiescence)
-        if body is not None:
-            return FrozenSettlement(assignment=assignment, body=body)
-    raise RuntimeError("a failed report always fits")
+    body = _body(assignment, report, quiescence)
+    if len(body) > limits.SETTLEMENT_BODY_BYTES:
+        body = _body(assignment, replace(report, observations=None), quiescence)
+    if len(body) > limits.SETTLEMENT_BODY_BYTES:
+        excess = ExecutionFailed("protocol", "the report cannot be settled: it is too large")
+        body = _body(assignment, failed(report.identity, excess, EXECUTION), quiescence)
+    return FrozenSettlement(assignment=assignment, body=body)
 
 
-def _body(assignment: Assignment, report: Report, quiescence: Quiescence) -> bytes | None:
-    """The command in compact form; None if it is too large. Its parts are valid: each was read by a contract model."""
+def _body(assignment: Assignment, report: Report, quiescence: Quiescence) -> bytes:
+    """The command in compact form. Its parts are valid: each was read by a model of the contract."""
     command = SettleCommand(
         owner=assignment.lease.owner, operation_id=OPERATION_ID, report=report, quiescence=quiescence
     )
     members = command.to_json()
     del members["processing_trace"]  # tracing is off (WRK-069)
-    body = encode(members)
-    return body if len(body) <= limits.SETTLEMENT_BODY_BYTES else None
+    return encode(members)
 
 
 class Settler:

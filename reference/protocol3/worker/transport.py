@@ -1,5 +1,6 @@
 """One exchange with the coordinator, judged as CLI-010…018 say: a value, a definite refusal, or "outcome unknown"."""
 
+from collections.abc import Callable
 from typing import Final
 
 import aiohttp
@@ -38,7 +39,10 @@ class Coordinator:
     A path prefix of its URL is kept (HTTP-005).
     """
 
-    def __init__(self, server: str, *, request_timeout_ms: int) -> None:
+    def __init__(self, server: str, *, request_timeout_ms: int, notice: Callable[[str], None] = lambda _: None) -> None:
+        """``notice`` gets a line when the coordinator stops answering and when it answers again."""
+        self._notice = notice
+        self._answers = True
         self._base = server.rstrip("/")
         self._urls: dict[str, URL] = {}
         self._timeout = aiohttp.ClientTimeout(total=request_timeout_ms / 1000)
@@ -53,6 +57,28 @@ class Coordinator:
 
     async def post(self, path: str, body: bytes, *, reply_bytes: int = limits.REPLY_BYTES) -> JsonValue:
         """The reply to one POST, sent once. Raises :class:`Uncertain` or :class:`Refused`."""
+        try:
+            value = await self._exchange(path, body, reply_bytes)
+        except Uncertain as uncertain:
+            if self._answers:
+                self._answers = False
+                self._notice(f"no answer from {self._base}: {uncertain}; exchanges are repeated until there is one")
+            raise
+        except Refused:
+            self._answered()
+            raise
+        self._answered()
+        return value
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def _answered(self) -> None:
+        if not self._answers:
+            self._answers = True
+            self._notice(f"{self._base} answers again")
+
+    async def _exchange(self, path: str, body: bytes, reply_bytes: int) -> JsonValue:
         url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path, encoded=True))
         try:
             async with self._session.post(url, data=body, allow_redirects=False) as reply:
@@ -70,9 +96,6 @@ class Coordinator:
         if reply.status != _OK:
             raise _refusal(reply.status, value)
         return value
-
-    async def close(self) -> None:
-        await self._session.close()
 
 
 def _check_head(reply: aiohttp.ClientResponse, limit: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol3.contract.models.common import Scope
-from protocol3.contract.models.delivery import AcquireCommand, Assignment, SettleCommand
+from protocol3.contract.models.delivery import AcquireCommand, Assignment, ReportIdentity, SettleCommand
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import decode
 from protocol3.worker import reports
@@ -54,9 +54,13 @@ def success(output: Any) -> Result:
     return result
 
 
+def identity(assignment: Assignment) -> ReportIdentity:
+    return ReportIdentity.of(assignment.event, assignment.descriptor)
+
+
 def frozen(output: Any) -> SettleCommand:
     assignment = Assignment.from_json(ASSIGNMENT)
-    settlement = freeze(assignment, reports.completed(assignment, success(output), USE), "confirmed")
+    settlement = freeze(assignment, reports.completed(identity(assignment), success(output), USE), "confirmed")
     assert len(settlement.body) <= 8 * 1024 * 1024
     return SettleCommand.from_json(decode(settlement.body))
 
@@ -75,7 +79,7 @@ def test_a_settlement_that_is_too_large_loses_observations_first() -> None:
     """WRK-072: then it becomes a protocol failure; the program is not run again."""
     limit = 8 * 1024 * 1024
     assignment = Assignment.from_json(ASSIGNMENT)
-    observed_report = reports.completed(assignment, success(""), USE)
+    observed_report = reports.completed(identity(assignment), success(""), USE)
     whole = len(freeze(assignment, observed_report, "confirmed").body)
     bare = len(freeze(assignment, replace(observed_report, observations=None), "confirmed").body)
     for size, observed, kind in (
@@ -99,7 +103,7 @@ def test_a_failed_report_names_its_cleanup_error() -> None:
     """WRK-066."""
     assignment = Assignment.from_json(ASSIGNMENT)
     report = reports.failed(
-        assignment,
+        identity(assignment),
         ExecutionFailed("runtime", "ended"),
         reports.EXECUTION,
         cleanup=ExecutionFailed("io", "the directory stays"),
