@@ -81,7 +81,7 @@ async def run_locally(
     diagnostics: Diagnostics,
     on_report: OnReport,
 ) -> bool:
-    """Run all of them, each program resolved once; True if every invocation succeeded.
+    """Run all of them, each program resolved once (WRK-096); True if every invocation succeeded.
 
     ``on_report`` gets ``{"report": ...}`` or ``{"failure": ...}`` as each one ends. Raises InvalidSetting, and
     ProgramError when store, cache or a program cannot be had: then nothing is run.
