@@ -2,7 +2,8 @@
 
 `apply(guards, valid_until_real, done, unscheduled, <one array per table>)` locks the guards in the given order,
 compares versions, reads the clock after the locks, and writes everything or nothing. It returns false on a miss. A
-unique violation (a submission key, a child key) is a miss as well and reaches the caller as that error.
+unique violation (a submission key, a child key) is a miss as well and reaches the caller as that error. An array of
+nothing is null.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -159,17 +158,21 @@ def _guard_rows(guards: Iterable[Guard]) -> list[tuple[str, str, int, int, bool]
 
 
 def arguments(verdict: Accepted) -> list[Any]:
-    """The arguments of `apply`. Versions are set here: a guarded record gets its guard's version + 1."""
+    """The arguments of `apply`. Versions are set here: a guarded record gets its guard's version + 1.
+
+    What is empty goes as null: checking and encoding an empty array costs asyncpg more than a row.
+    """
     versions = {(g.kind, g.id, g.part): g.version for g in verdict.guards if not g.seen}
     latest: dict[tuple[type[Any], Any], Any] = {}
     for record in verdict.records:  # a record written twice by one decision counts once, the later one
         latest[type(record), key_of(record)] = record
     arrays: list[list[tuple[Any, ...]]] = [[] for _ in TABLES]
     for (kind, key), record in latest.items():
-        guard = BY_RECORD[kind].guard
+        row, guard = row_of(record), BY_RECORD[kind].guard
         if guard is not None:
             known = versions.get((guard, *key) if isinstance(key, tuple) else (guard, key, 0))
-            record = replace(record, version=0 if known is None else known + 1)
-        arrays[ARGUMENT[kind]].append(row_of(record))
+            row = (*row[:-1], 0 if known is None else known + 1)  # `version` is the last column
+        arrays[ARGUMENT[kind]].append(row)
     kinds_then_refs = [kind for kind, _ in verdict.unscheduled] + [ref for _, ref in verdict.unscheduled]
-    return [_guard_rows(verdict.guards), verdict.valid_until_real, list(verdict.done), kinds_then_refs, *arrays]
+    lists = (verdict.done, kinds_then_refs, *arrays)
+    return [_guard_rows(verdict.guards), verdict.valid_until_real, *(each or None for each in lists)]

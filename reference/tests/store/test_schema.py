@@ -28,6 +28,12 @@ async def test_columns_are_the_fields(pool, table):
     assert [row["nullable"] for row in rows] == ["None" in str(annotations[name]) for name in table.columns]
 
 
+@pytest.mark.parametrize("table", [table for table in TABLES if table.guard], ids=lambda table: table.name)
+def test_the_version_is_the_last_column(table):
+    """There the engine sets it."""
+    assert table.columns[-1] == "version"
+
+
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 async def test_the_key_is_the_primary_key(pool, table):
     """What `apply` treats as a conflict is what the database does."""
