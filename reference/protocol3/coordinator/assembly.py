@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import asyncpg
 
 from protocol3.contract.models.common import Scope
-from protocol3.coordinator.background import due, obligations, workflow_handlers
+from protocol3.coordinator.background import workflow_handlers
 from protocol3.coordinator.background.dispatcher import Dispatchers
-from protocol3.coordinator.background.expiry import handle_lease
+from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
+from protocol3.coordinator.background.obligations import Obligations
 from protocol3.coordinator.background.passes import Passes
 from protocol3.coordinator.background.wakes import Wakes
+from protocol3.coordinator.parts import PLAIN, Parts
 from protocol3.coordinator.services import Services
 from protocol3.programs.stores import ProgramStore
 from protocol3.store.scopes import Scopes
-from protocol3.store.transition import Transitions
-
-AGENDA: Final[Mapping[str, due.Handler]] = {"lease": handle_lease, **workflow_handlers.AGENDA}
 
 #: Seconds until a loop that failed by itself is started again.
 RESTART_S: Final = 1.0
@@ -37,6 +36,7 @@ def assemble(
     recovery: Passes,
     workflow_recovery: Passes,
     fixed_scope: Scope | None = None,
+    parts: Parts = PLAIN,
 ) -> Services:
     """The services of a coordinator on a current database; nothing runs yet.
 
@@ -46,20 +46,18 @@ def assemble(
     the obligations.
     """
     wakes = Wakes()
-    transitions = Transitions(pool, on_commit=wakes.publish)
+    transitions = parts.transitions(pool, wakes.publish)
     dispatchers = Dispatchers(transitions)
     services = Services(
         pool=pool,
         transitions=transitions,
         scopes=Scopes(pool),
-        programs=programs,
+        programs=parts.programs(programs),
         wakes=wakes,
-        obligations=obligations.Obligations(
-            workflow_handlers.OBLIGATIONS, workflow_recovery, on_transient_failure=workflow_handlers.give_up
-        ),
-        agenda=due.AgendaLoop(AGENDA, recovery),
+        obligations=Obligations(parts.obligations, workflow_recovery, on_transient_failure=workflow_handlers.give_up),
+        agenda=AgendaLoop(parts.agenda, recovery, parts.scans),
         dispatchers=dispatchers,
-        hints=Hints(dispatchers.wake),
+        hints=Hints(dispatchers.wake, on_scope=lambda scope_id: services.look_again(scope_id)),
         fixed_scope=fixed_scope,
     )
     wakes.subscribe(

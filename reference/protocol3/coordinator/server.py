@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.health import Health
-from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.listener import Listener
-from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.options import ServeOptions
+from protocol3.coordinator.parts import PLAIN, Parts
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
-from protocol3.store.database import POOL_SIZE, DatabaseError, is_current, open_pool
+from protocol3.store.database import DatabaseError, is_current, open_pool
 
 
 async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> None:
@@ -22,12 +21,13 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
 
     Raises DatabaseError, ValueError or OSError, with what to do, when it cannot start.
     """
-    programs = _programs(options)
-    pool = await open_pool(options.database_url, size=POOL_SIZE + 1)  # one listens for hints
+    programs, parts = _programs(options), _parts(options)
+    pool = await open_pool(options.database_url, size=parts.pool_size)
     try:
         async with pool.acquire() as connection:
             if not await is_current(connection):
                 raise DatabaseError("the database's schema is not current: protocol3 orchestrator migrate")
+        await parts.prepare(pool)
         health = Health(time.monotonic)
         services = assemble(
             pool,
@@ -35,9 +35,10 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
             recovery=health.recovery,
             workflow_recovery=health.watch("workflow_recovery"),
             fixed_scope=options.fixed_scope,
+            parts=parts,
         )
         async with running(services):
-            exchanges = Exchanges(Operations(services), health, fixed_scope=options.fixed_scope)
+            exchanges = parts.exchanges(services, health)
             listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
             health.startup_done()
             ready(_url(options.listen_host, listener.port))
@@ -56,6 +57,14 @@ def _programs(options: ServeOptions) -> FilesystemStore:
         return FilesystemStore(options.store)
     except ProgramError as error:
         raise ValueError(error.message) from None
+
+
+def _parts(options: ServeOptions) -> Parts:
+    if not options.test_controls:
+        return PLAIN
+    from protocol3.coordinator.controls.parts import ControlledParts  # nothing of it is even read otherwise
+
+    return ControlledParts()
 
 
 def _url(host: str, port: int) -> str:

@@ -31,3 +31,9 @@ class Services:
     dispatchers: Dispatchers
     hints: Hints
     fixed_scope: Scope | None = None
+
+    def look_again(self, scope_id: int) -> None:
+        """Let everything that waits in this scope look at once, as after an advance of its clock."""
+        self.dispatchers.look_again(scope_id)
+        self.obligations.ring()
+        self.agenda.ring(0)

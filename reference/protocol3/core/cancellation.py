@@ -9,7 +9,7 @@ from protocol3.core.authority import is_live, live_until
 from protocol3.core.finalisation import TaskInHand, changed, end_task, finalise, is_terminal, latest_instant
 from protocol3.core.history import append
 from protocol3.core.records import Agenda, Attempt
-from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Rejected, Replay, Verdict
+from protocol3.core.verdict import Clock, Draft, Fresh, Rejected, Replay, Verdict
 
 
 def cancel_task(loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdict:
@@ -37,7 +37,6 @@ def cancel_task(loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdic
     capped = capped_authority(attempt, clock.now)  # TASK-202
     due = live_until(capped)
     draft.write(task, capped, Agenda(kind="lease", ref=task.id, scope_id=task.scope_id, due=due))
-    draft.wake(AgendaWake(due=due))
     return draft.accepted("active", clock, valid_until=[live_until(attempt)])
 
 

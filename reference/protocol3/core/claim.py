@@ -11,7 +11,7 @@ from protocol3.core.authority import live_until
 from protocol3.core.finalisation import changed, latest_instant
 from protocol3.core.history import append
 from protocol3.core.records import Agenda, Attempt, Task, TaskBody
-from protocol3.core.verdict import Accepted, AgendaWake, Draft, Fresh
+from protocol3.core.verdict import Accepted, Draft, Fresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,6 @@ def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh) ->
     task = append(draft, task, now, attempt.id, "claimed")
     due = live_until(attempt)
     draft.write(task, attempt, Agenda(kind="lease", ref=task.id, scope_id=task.scope_id, due=due))
-    draft.wake(AgendaWake(due=due))
     write_cursor(draft, poll, attempt)
     guard_former(draft, poll)
     return Assigned(sequence=poll.command.sequence, task=task, attempt=attempt, body=body, now=now)

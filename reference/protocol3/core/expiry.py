@@ -6,7 +6,7 @@ from protocol3.core.authority import live_until
 from protocol3.core.finalisation import TaskInHand, changed, finalise, latest_instant, seen
 from protocol3.core.history import append
 from protocol3.core.records import Agenda
-from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Replay, Verdict
+from protocol3.core.verdict import Clock, Draft, Fresh, Replay, Verdict
 
 
 def expire(entry: Agenda, loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdict:
@@ -24,7 +24,6 @@ def expire(entry: Agenda, loaded: TaskInHand | None, clock: Clock, fresh: Fresh)
     if clock.now < until:
         draft.guard(seen(task))
         draft.write(Agenda(kind=entry.kind, ref=entry.ref, scope_id=entry.scope_id, due=until))
-        draft.wake(AgendaWake(due=until))
         return draft.accepted(False, clock)
     draft.guard(changed(task))
     clock = clock.at_least(latest_instant(task, attempt))

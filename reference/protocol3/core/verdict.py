@@ -7,11 +7,11 @@ Every transition is `decide(loaded, command, clock, fresh) -> Verdict`, a pure f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from protocol3.core.records import Obligation, Record
+from protocol3.core.records import Agenda, Obligation, Record
 
 GuardKind: TypeAlias = Literal["clock", "session", "cursor", "workflow", "task", "obligation"]
 #: The one lock order of the whole system; `apply` and the locked form both sort by it, then by id.
@@ -20,10 +20,14 @@ LOCK_ORDER: tuple[GuardKind, ...] = ("clock", "session", "cursor", "workflow", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """`now`: scope time in ms as the load read it; `offset`: what the scope is ahead of the database's own clock."""
+    """`now`: scope time in ms as the load read it; `offset`: what the scope is ahead of the database's own clock.
+
+    `scope_id` is None where no scope can be ahead; else a decision stands only while the scope is that much ahead.
+    """
 
     now: int
     offset: int = 0
+    scope_id: int | None = None
 
     @property
     def real(self) -> int:
@@ -33,7 +37,14 @@ class Clock:
     def at_least(self, *instants: int | None) -> Clock:
         """A clock that never runs behind an instant already recorded (time is monotone per record)."""
         newest = max((i for i in instants if i is not None), default=self.now)
-        return self if newest <= self.now else Clock(now=newest, offset=self.offset)
+        return self if newest <= self.now else replace(self, now=newest)
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What a decision by this clock relies on: nobody advanced it meanwhile."""
+        if self.scope_id is None:
+            return ()
+        return (Guard(kind="clock", id=str(self.scope_id), version=self.offset, seen=True),)
 
 
 class Fresh:
@@ -88,9 +99,9 @@ class ObligationWake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgendaWake:
-    """An agenda entry was added: the due loop may have to rise earlier."""
+    """An agenda entry was written: the due loop may have to rise earlier. `due_real` is by the database's own clock."""
 
-    due: int
+    due_real: int
 
 
 Wake: TypeAlias = QueueWake | ObligationWake | AgendaWake
@@ -171,14 +182,18 @@ class Draft:
             getattr(self, name).extend(getattr(other, name))
 
     def accepted(self, reply: Any, clock: Clock, *, valid_until: Iterable[int | None] = ()) -> Accepted:
-        """Freeze. `valid_until` lists the scope instants at which the decision would differ; the earliest counts."""
+        """Freeze. `valid_until` lists the scope instants at which the decision would differ; the earliest counts.
+
+        Every agenda entry wakes the due loop.
+        """
         bounds = [bound - clock.offset for bound in valid_until if bound is not None]
+        entries = [AgendaWake(due_real=r.due - clock.offset) for r in self.records if isinstance(r, Agenda)]
         return Accepted(
             reply=reply,
             records=tuple(self.records),
-            guards=tuple(self.guards),
+            guards=(*clock.guards, *self.guards),
             valid_until_real=min(bounds, default=None),
             done=tuple(self.done),
             unscheduled=tuple(self.unscheduled),
-            wakes=tuple(self.wakes),
+            wakes=(*self.wakes, *entries),
         )

@@ -83,3 +83,9 @@ async def is_current(connection: Connection) -> bool:
         return False
     done = {row["name"] for row in await connection.fetch(f"select name from {SCHEMA}.migration")}
     return {text.name for text in _texts()} <= done
+
+
+async def is_ahead(connection: Connection) -> bool:
+    """True when test controls advanced the clock of a scope: without them its time would fall back."""
+    text = f"select exists (select from {SCHEMA}.scope where clock_offset_ms > 0)"
+    return bool(await connection.fetchval(text))

@@ -110,13 +110,15 @@ class Transitions:
         for _ in range(LOCKED_TRIES):
             try:
                 async with connection.transaction():
-                    await connection.fetchval("select lock_guards($1)", _guard_rows(guards))
+                    await self._lock(connection, guards)
                     verdict = decide(await load(connection), Fresh(os.urandom(16)))
                     if isinstance(verdict, Replay):
                         return verdict.reply
                     if isinstance(verdict, Rejected):
                         raise _refusal(verdict)
-                    guards = verdict.guards
+                    held, guards = frozenset(map(_lock_of, guards)), verdict.guards
+                    if not held.issuperset(map(_lock_of, guards)):
+                        raise _Miss  # locked now it would be out of order
                     if not await connection.fetchval(APPLY, *arguments(verdict)):
                         raise _Miss
             except (_Miss, *_MISSES):
@@ -124,6 +126,10 @@ class Transitions:
             self._on_commit(verdict.wakes)
             return verdict.reply
         raise Refusal("unavailable", "the records kept changing; repeat the command")
+
+    async def _lock(self, connection: Connection, guards: tuple[Guard, ...]) -> None:
+        """Lock the guarded rows in the one order; nobody changes them until the transaction ends."""
+        await connection.fetchval("select lock_guards($1)", _guard_rows(guards))
 
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
         if not (verdict.records or verdict.guards or verdict.done or verdict.unscheduled):
@@ -146,11 +152,16 @@ class Transitions:
 
 
 class _Miss(Exception):
-    """A guard did not hold inside the locked form: it was not among the guards locked before."""
+    """The locked form has to start again: the decision has a guard that is not locked, or a key is taken."""
 
 
 def _refusal(verdict: Rejected) -> Refusal:
     return Refusal(verdict.code, verdict.message)
+
+
+def _lock_of(guard: Guard) -> tuple[str, str, int, bool]:
+    """What a guard locks, and how."""
+    return guard.kind, guard.id, guard.part, guard.seen
 
 
 def _guard_rows(guards: Iterable[Guard]) -> list[tuple[str, str, int, int, bool]]:

@@ -67,7 +67,7 @@ def test_live_attempt(make, written, reasons, lease_left, authority_left, lease,
     assert (capped.state, capped.deadline) == ("active", attempt.deadline)
     assert reasons(verdict) == ["cancel_requested"]
     assert written(verdict, r.Agenda).due == now + lease
-    assert verdict.wakes == (AgendaWake(due=now + lease),)
+    assert verdict.wakes == (AgendaWake(due_real=now + lease),)
     assert verdict.valid_until_real == now + lease_left
 
 

@@ -111,7 +111,7 @@ def test_an_early_entry_moves(make, written):
     assert verdict.reply is False
     assert written(verdict, r.Agenda).due == make.now + 50_000
     assert [(guard.kind, guard.seen) for guard in verdict.guards] == [("task", True)]
-    assert verdict.wakes == (AgendaWake(due=make.now + 50_000),)
+    assert verdict.wakes == (AgendaWake(due_real=make.now + 50_000),)
 
 
 def test_a_stale_entry_does_nothing(make):

@@ -26,7 +26,7 @@ def test_an_event_wait_is_installed_with_its_deadline(make, written):
     assert workflow.wait_key == "signal"
     assert (installed.kind, installed.deadline) == ("event", make.now + 5_000)
     assert (entry.kind, entry.ref, entry.due) == ("wait", "wf_1", make.now + 5_000)
-    assert AgendaWake(due=make.now + 5_000) in verdict.wakes
+    assert AgendaWake(due_real=make.now + 5_000) in verdict.wakes
     assert written(verdict, r.Checkpoint)[0].until is None
 
 

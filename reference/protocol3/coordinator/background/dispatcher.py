@@ -66,6 +66,12 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.ring()
 
+    def look_again(self, scope_id: int) -> None:
+        """All polls of a scope look and are judged again, as after an advance of its clock."""
+        for (scope, _), dispatcher in self._running.items():
+            if scope == scope_id:
+                dispatcher.judge_again()
+
     def patience(self, until: float) -> float:
         """Seconds that a poll may still wait; none once the waits are over."""
         return 0.0 if self._draining else max(until - asyncio.get_running_loop().time(), 0.0)
@@ -122,6 +128,10 @@ class Dispatcher:
         self.task = asyncio.create_task(self._run(on_end))
 
     def ring(self) -> None:
+        self._bell.ring()
+
+    def judge_again(self) -> None:
+        self._judged_at = float("-inf")
         self._bell.ring()
 
     def add(self, waiter: Waiter) -> None:
@@ -224,7 +234,7 @@ class Dispatcher:
         sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
         claims: Claims | None = await self._transitions.run_holding(
             connection,
-            lambda c: loads.lock(c, scope_id, queue, commands),
+            lambda c: loads.lock(c, sql, scope_id, queue, commands),
             lambda c, ids: loads.claiming(c, sql, scope_id, queue, commands, ids),
             lambda loaded, fresh: claim_for(*loaded, fresh),
         )

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
@@ -38,6 +39,21 @@ select a from agenda a where due <= (select {real}) and (due, kind, ref) > ($1, 
 _NEXT = "select min(due) as due, {real} as now from agenda"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scans:
+    """The statements that find due entries, each in turn, and the one for the next due instant.
+
+    The parameters are the due instant, kind and ref after which a scan goes on, and how many entries it may bring.
+    """
+
+    due: tuple[str, ...]
+    next: str
+
+
+#: Every scope lives by the database's clock.
+BY_REAL_TIME: Final = Scans(due=(_DUE,), next=_NEXT)
+
+
 class AgendaLoop:
     """`run` handles due entries until cancelled; `ring` tells it of an entry that may be due before its next look.
 
@@ -45,17 +61,18 @@ class AgendaLoop:
     and tried again in the next pass. `passes` is told of every pass (HTTP-092).
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], passes: Passes) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], passes: Passes, scans: Scans = BY_REAL_TIME) -> None:
         self._handlers = handlers
+        self._scans = scans
         self._passes = passes
         self._bell = Bell()
         self._next_look: int = 0  # the instant up to which nothing known is due, by the database's clock
         self._told = NEVER  # the earliest entry rung for since the table was asked
 
-    def ring(self, due: int) -> None:
+    def ring(self, due_real: int) -> None:
         """An entry due at this instant was committed; only one that comes before the next look matters."""
-        self._told = min(self._told, due)
-        if due < self._next_look:
+        self._told = min(self._told, due_real)
+        if due_real < self._next_look:
             self._bell.ring()
 
     async def run(self, services: Services) -> None:
@@ -73,7 +90,10 @@ class AgendaLoop:
 
     async def _pass(self, services: Services) -> bool:
         """Handle everything due by now, each entry once. True if nothing failed."""
-        text = services.transitions.sql(_DUE)
+        scans = [await self._scan(services, services.transitions.sql(text)) for text in self._scans.due]
+        return all(scans)
+
+    async def _scan(self, services: Services, text: str) -> bool:
         after, passed = (-1, "", ""), True
         while True:
             rows = await services.pool.fetch(text, *after, BATCH)
@@ -101,7 +121,7 @@ class AgendaLoop:
     async def _rest(self, services: Services) -> float:
         """Seconds until the next due instant, at most until the next look."""
         self._told = NEVER
-        row = await services.pool.fetchrow(services.transitions.sql(_NEXT))
+        row = await services.pool.fetchrow(services.transitions.sql(self._scans.next))
         assert row is not None
         now: int = row["now"]
         self._next_look = min(NEVER if row["due"] is None else row["due"], self._told, now + round(LOOK_S * 1000))

@@ -1,4 +1,4 @@
-"""Telling other processes on the same database which queues to look at.
+"""Telling other processes on the same database which queues, or whole scopes, to look at.
 
 A notification inside a transition would serialise all commits of the database. So wakes are collected for a moment and
 sent after their commits, by one connection, and only while somebody else listens. A hint that is lost costs a second:
@@ -28,6 +28,8 @@ LISTENERS_S: Final = 1.0
 PER_MESSAGE: Final = 40
 
 _NAME: Final = "protocol3 hints"
+#: In place of a queue, none of which has an empty name (TXT-001).
+_EVERYTHING: Final = ""
 _OTHERS = """
 select exists (select from pg_stat_activity
   where datname = current_database() and application_name = $1 and pid <> pg_backend_pid())
@@ -35,10 +37,11 @@ select exists (select from pg_stat_activity
 
 
 class Hints:
-    """`tell` collects, `run` listens and sends until cancelled; `on_queue` is called with what others tell."""
+    """`tell` collects, `run` listens and sends until cancelled; `on_queue` and `on_scope` hear what others tell."""
 
-    def __init__(self, on_queue: Callable[[int, str], None]) -> None:
+    def __init__(self, on_queue: Callable[[int, str], None], *, on_scope: Callable[[int], None]) -> None:
         self._on_queue = on_queue
+        self._on_scope = on_scope
         self._collected: dict[tuple[int, str], None] = {}
         self._bell = Bell()
         self._asked_at = 0.0
@@ -48,6 +51,10 @@ class Hints:
         """A task of this queue may have become claimable."""
         self._collected[scope_id, queue] = None
         self._bell.ring()
+
+    def tell_scope(self, scope_id: int) -> None:
+        """Everything that waits in this scope should look again."""
+        self.tell(scope_id, _EVERYTHING)
 
     async def run(self, services: Services) -> None:
         """Needs a connection of its own. Ends with the error of a lost one."""
@@ -85,7 +92,10 @@ class Hints:
         assert isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy)
         if pid != connection.get_server_pid():
             for scope_id, queue in _read(str(payload)):
-                self._on_queue(scope_id, queue)
+                if queue == _EVERYTHING:
+                    self._on_scope(scope_id)
+                else:
+                    self._on_queue(scope_id, queue)
 
 
 def _written(queues: Iterable[tuple[int, str]]) -> str:

@@ -79,6 +79,10 @@ class Obligations:
             self._ready.put_nowait(obligation.workflow_id)
         chain[obligation.id] = obligation
 
+    def ring(self) -> None:
+        """Look around at once: something may have become ready."""
+        self._bell.ring()
+
     async def run(self, services: Services) -> None:
         """Work until cancelled; the first look takes over everything that is ready, whoever left it (RCV-002)."""
         async with asyncio.TaskGroup() as group:

@@ -49,8 +49,8 @@ class Wakes:
                 case ObligationWake(obligation=obligation):
                     for tell_obligation in self._on_obligation:
                         tell_obligation(obligation)
-                case AgendaWake(due=due):
+                case AgendaWake(due_real=due_real):
                     for tell_agenda in self._on_agenda:
-                        tell_agenda(due)
+                        tell_agenda(due_real)
                 case _:
                     assert_never(wake)

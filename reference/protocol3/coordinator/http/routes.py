@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from protocol3.contract.limits import (
     BODY_BYTES,
@@ -38,6 +38,14 @@ from protocol3.contract.refusal import invalid
 from protocol3.contract.strict_json import InvalidJson, JsonValue
 from protocol3.contract.strict_json import decode as decode_json
 
+
+class Scoped(Protocol):
+    """A command of a route that is not listed here: it names its scope."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+
 Command: TypeAlias = (
     SubmitCommand
     | TaskListQuery
@@ -55,6 +63,7 @@ Command: TypeAlias = (
     | EventCommand
     | LocalResultCommand
     | ForkCommand
+    | Scoped
 )
 """What an operation is asked for: the decoded body or query of one of the routes."""
 
@@ -115,15 +124,21 @@ def _post(
     body: int = BODY_BYTES,
     reply: int = REPLY_BYTES,
 ) -> Route:
+    decode = from_body(from_json)
+    return Route(method="POST", path=path, request_limit=body, reply_limit=reply, decode=decode, operation=operation)
+
+
+def from_body(from_json: "Callable[[JsonValue], Command]") -> Callable[[bytes], Command]:
+    """Makes the command of a raw body (HTTP-019), or raises Refusal."""
+
     def decode(raw: bytes) -> Command:
-        """HTTP-019."""
         try:
             document = decode_json(raw)
         except InvalidJson as error:
             raise invalid("body", str(error)) from None
         return from_json(document)
 
-    return Route(method="POST", path=path, request_limit=body, reply_limit=reply, decode=decode, operation=operation)
+    return decode
 
 
 ROUTES: Final = (

@@ -12,7 +12,7 @@ from protocol3.contract.models.submission import SubmitInput
 from protocol3.contract.strict_json import encode
 from protocol3.core import records as r
 from protocol3.core.obligations import settle
-from protocol3.core.verdict import AgendaWake, Clock, Draft, Fresh, Replay, Verdict
+from protocol3.core.verdict import Clock, Draft, Fresh, Replay, Verdict
 from protocol3.core.workflow.activation import submitted
 from protocol3.core.workflow.children import (
     NewChild,
@@ -231,5 +231,4 @@ def _wait(step: _Step, checkpoint: r.Checkpoint, wanted: WaitTarget) -> Problem 
     draft.write(replace(workflow, state="waiting", activation_id=None, wait_key=wait.key), checkpoint)  # TMR-006
     if wait.deadline is not None:
         draft.write(r.Agenda(kind="wait", ref=workflow.id, scope_id=workflow.scope_id, due=wait.deadline))
-        draft.wake(AgendaWake(due=wait.deadline))
     return None

@@ -28,7 +28,7 @@ left join session s on s.id = u.session_id
 left join cursor c on c.session_id = u.session_id and c.consumer_id = u.consumer_id
 where s.id is null or s.expires_at <= {now(s.scope_id)} or c.sequence >= u.sequence
 """
-_LOCK = "select lock_claim($1, $2, $3, $4, $5)"
+_LOCK = "select lock_claim($1, $2, $3, $4, $5){clock($3)}"
 _CLAIMING = """
 select {now(s.scope_id)} as now, s, c, t, a, b, k as candidate, d as data
 from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality as u(session_id, consumer_id, sequence, n)
@@ -70,10 +70,10 @@ async def answerable(connection: Connection, sql: Sql, commands: Sequence[Acquir
 
 
 async def lock(
-    connection: Connection, scope_id: int, queue: str, commands: Sequence[AcquireCommand]
+    connection: Connection, sql: Sql, scope_id: int, queue: str, commands: Sequence[AcquireCommand]
 ) -> list[str] | None:
     """Locks the consumers of some polls and as many tasks that are due; their ids, None if there are none (DLV-023)."""
-    ids: list[str] | None = await connection.fetchval(_LOCK, *_consumers(commands), scope_id, queue, len(commands))
+    ids: list[str] | None = await connection.fetchval(sql(_LOCK), *_consumers(commands), scope_id, queue, len(commands))
     return ids
 
 
