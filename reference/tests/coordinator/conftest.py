@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from protocol3.contract.models.common import Descriptor, LeaseOwner, ProgramRef
+from protocol3.contract.models.common import Descriptor, LeaseOwner, ProgramRef, Scope
 from protocol3.contract.models.delivery import AcquireCommand, ExtendSession, OpenSession, RenewCommand, SettleCommand
 from protocol3.contract.models.tasks import (
     AttemptQuery,
@@ -22,6 +22,8 @@ from protocol3.contract.models.tasks import (
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import decode
 from protocol3.coordinator.assembly import assemble, running
+from protocol3.coordinator.controls.clock import Advance, ScopeQuery, advance_clock, read_clock
+from protocol3.coordinator.controls.parts import ControlledParts
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
 from protocol3.programs.errors import ProgramError
@@ -201,6 +203,22 @@ def identity(assignment: Any) -> dict[str, Any]:
     return echoed | {"program": descriptor["program"], "digest": descriptor["digest"]}
 
 
+class ScopeClock:
+    """The clock of one scope of a coordinator with test controls."""
+
+    def __init__(self, services: Services, namespace: str) -> None:
+        self.services = services
+        self.scope = {"tenant_id": "t", "namespace": namespace}
+
+    async def read(self) -> Any:
+        return await read_clock(self.services, ScopeQuery(scope=Scope.from_json(self.scope)))
+
+    async def advance(self, ms: int | None = None, **command: Any) -> Any:
+        """By so many milliseconds, or to what is due next."""
+        target: dict[str, Any] = {"to": "next_due"} if ms is None else {"advance_ms": ms}
+        return await advance_clock(self.services, Advance.from_json({"scope": self.scope, **target, **command}))
+
+
 async def _refused(call: Awaitable[Any]) -> str:
     with pytest.raises(Refusal) as caught:
         await call
@@ -216,6 +234,44 @@ def programs() -> Programs:
 async def services(pool: asyncpg.Pool[asyncpg.Record], programs: Programs) -> AsyncIterator[Services]:
     async with running(assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored())) as services:
         yield services
+
+
+@pytest.fixture
+async def controlled(pool: asyncpg.Pool[asyncpg.Record], programs: Programs) -> AsyncIterator[Services]:
+    """The same with test controls: for tests that make it their `services`."""
+    parts = ControlledParts()
+    await parts.prepare(pool)
+    coordinator = assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored(), parts=parts)
+    async with running(coordinator) as services:
+        yield services
+
+
+@pytest.fixture
+def clock(services: Services, request: pytest.FixtureRequest) -> ScopeClock:
+    """The clock of the test's own namespace."""
+    return ScopeClock(services, namespace=request.node.name[-100:])
+
+
+@pytest.fixture
+async def frozen_pool(database: str) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
+    """Connections on which the database's clock stands still: for tests that make it their `pool` and advance exactly.
+
+    What a schema earlier in the search path calls `clock_timestamp` is what every statement and function gets.
+    """
+
+    async def keep(_: object) -> None: ...
+
+    path = {"search_path": "frozen, protocol3, pg_catalog"}
+    async with asyncpg.create_pool(database, min_size=1, max_size=9, reset=keep, server_settings=path) as pool:
+        await pool.execute(
+            """
+            create schema if not exists frozen;
+            create table if not exists frozen.instant as select timestamptz '2026-05-04 12:00:00.250Z' as at;
+            create or replace function frozen.clock_timestamp() returns timestamptz language sql volatile
+              as 'select at from frozen.instant';
+            """
+        )
+        yield pool
 
 
 @pytest.fixture
