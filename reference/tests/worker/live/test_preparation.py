@@ -139,7 +139,7 @@ async def test_a_slow_download_holds_the_slot_until_it_ends(
     monkeypatch.setattr(FilesystemStore, "fetch", slow)
     program = publish()
     attempt, after = coordinator.assign(program, {"do": "echo"}), coordinator.assign(program, {"do": "echo"})
-    timeout = 50 if cause == "fetch timeout" else 20_000
+    timeout = 1000 if cause == "fetch timeout" else 20_000  # the second download has to be quicker
     bench = await start(pacing=quick(fetch_timeout_ms=timeout, renew_interval_ms=20))
     await begun.wait()
     if cause == "cancellation":
