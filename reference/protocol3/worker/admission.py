@@ -14,7 +14,10 @@ _STOPPING: Final = Stop(kind="cancelled", reason="the worker is stopping")
 
 
 class Admission:
-    """Shared by all consumers of a worker. Admission ends once and for good."""
+    """Shared by all consumers of a worker. Admission ends once and for good.
+
+    ``failure`` says why it ended by itself; it is None while it is open and after a signal.
+    """
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.is_open = True
@@ -26,25 +29,30 @@ class Admission:
         self._waiting: set[Interruptible] = set()
 
     def drain(self, reason: str) -> None:
-        """Take no more work; owned work goes on to its end (WRK-012, WRK-071)."""
+        """The worker cannot go on: take no more work, but bring owned work to its end (WRK-012, WRK-071, WRK-097)."""
         if self.is_open:
-            self._diagnostics.say(f"takes no more work: {reason}")
-            self.is_open = False
-            for waiting in self._waiting:
-                waiting.interrupt()
-
-    def stop(self, reason: str) -> None:
-        """Take no more work and stop the user work that runs (WRK-089)."""
-        self.drain(reason)
-        for control in self._controls.values():
-            control.stop(_STOPPING)
+            self.failure = reason
+        self._close(reason)
 
     def fail(self, reason: str) -> None:
-        """A fatal answer of the coordinator: stop, and end with an error."""
+        """A fatal answer of the coordinator: take no more work, and stop the user work that runs (WRK-089)."""
         if self.failure is None:
             self.failure = reason
             self._diagnostics.say(f"fatal: {reason}")
         self.stop(reason)
+
+    def stop(self, reason: str) -> None:
+        """Asked for by a signal: the same, but no failure."""
+        self._close(reason)
+        for control in self._controls.values():
+            control.stop(_STOPPING)
+
+    def _close(self, reason: str) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._diagnostics.say(f"takes no more work: {reason}")
+            for waiting in self._waiting:
+                waiting.interrupt()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from protocol3.worker.transport import Coordinator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What a worker did. ``failure`` is the fatal reason, None after an ordinary end."""
+    """What a worker did. ``failure`` is why it ended by itself, None if a signal asked for the end."""
 
     session_id: str
     finished: bool
@@ -82,6 +82,7 @@ class Worker:
         keeper = asyncio.create_task(
             keep_session(workshop.coordinator, self._session, self._admission, workshop.pacing)
         )
+        keeper.add_done_callback(self._keeper_ended)
         try:
             async with asyncio.TaskGroup() as consumers:
                 for number in range(workshop.settings.concurrency):
@@ -93,6 +94,10 @@ class Worker:
         finally:
             keeper.cancel()
         return self.delivery(finished=True)
+
+    def _keeper_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._admission.fail(f"the session is not extended any more: {error!r}")
 
     def abandon(self) -> Delivery:
         """Forced end: kill the processes and leave the rest to the coordinator's recovery (WRK-092)."""

@@ -106,10 +106,8 @@ class Consumer:
 
     def _refused(self, code: str) -> None:
         """A definite refusal ends admission; nothing was acquired (WRK-012, WRK-097)."""
-        if code in ("unknown_session", "session_expired"):
-            self._admission.drain(f"the coordinator answered {code}; start a new worker")
-        else:
-            self._admission.fail(f"the coordinator refused an acquisition: {code}")
+        advice = "; start a new worker" if code in ("unknown_session", "session_expired") else ""
+        self._admission.drain(f"the coordinator refused an acquisition: {code}{advice}")
 
     async def _pause(self, delay_ms: float) -> None:
         """Between an empty cycle and the next (WRK-008), cut short by the end of admission."""

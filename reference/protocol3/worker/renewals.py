@@ -92,7 +92,7 @@ class Renewals:
             self._control.stop(_LOST)
         elif code in ("unknown_session", "session_expired"):
             self._control.stop(_LOST)
-            self._admission.stop(f"the coordinator answered {code}; start a new worker")
+            self._admission.fail(f"the coordinator answered {code}; start a new worker")
         else:
             self._control.stop(_REFUSED)
             self._admission.fail(f"the coordinator refused a renewal: {code}")

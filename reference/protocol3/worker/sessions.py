@@ -32,7 +32,9 @@ async def open_session(coordinator: Coordinator, settings: WorkerSettings) -> Wo
             raise CannotOpen(
                 f"the coordinator refuses a session: {refused}; check tenant, namespace and queue"
             ) from None
-        except (Uncertain, Refusal) as error:
+        except Refusal as refusal:
+            raise CannotOpen(f"the coordinator's session is not valid: {refusal.message}") from None
+        except Uncertain as error:
             if now_ms() >= give_up_ms:
                 raise CannotOpen(
                     f"no session at {settings.server}: {error}; is a coordinator running there? See --server"

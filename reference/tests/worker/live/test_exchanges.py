@@ -128,7 +128,8 @@ async def test_a_lost_session_drains_the_worker(
     command = await attempt.end()
     delivery = await bench.end()
     assert command["report"]["report"]["outcome"]["status"] == "success"
-    assert (delivery.finished, delivery.settled_attempts, delivery.failure) == (True, 1, None)
+    assert (delivery.finished, delivery.settled_attempts) == (True, 1)
+    assert code in delivery.failure
     assert len(coordinator.seen(SESSIONS)) == 1
 
 
@@ -137,14 +138,17 @@ async def test_a_lost_session_drains_the_worker(
     [("external_dispatch_required", 409), ("conflict", 409), ("out_of_order", 409), ("obsolete_operation", 409)],
 )
 async def test_a_refused_acquisition_ends_admission(
-    coordinator: Any, start: Start, refuse: Any, code: str, status: int
+    coordinator: Any, start: Start, publish: Publish, refuse: Any, ordinary: Any, code: str, status: int
 ) -> None:
-    """WRK-097: it is not repeated."""
-    coordinator.script(ACQUISITIONS, refuse(code, status))
+    """WRK-097: it is not repeated; owned work is finished."""
+    attempt = coordinator.assign(publish(), {"do": "echo", "value": 7})
+    coordinator.script(ACQUISITIONS, ordinary, refuse(code, status))
     bench = await start()
+    command = await attempt.end()
     delivery = await bench.end()
+    assert command["report"]["report"]["outcome"]["output"] == 7
     assert code in delivery.failure
-    assert len(coordinator.seen(ACQUISITIONS)) == 1
+    assert len(coordinator.seen(ACQUISITIONS)) == 2
 
 
 async def test_a_wrong_assignment_is_fatal_and_reconciled(
@@ -299,7 +303,14 @@ async def test_a_receipt_of_another_attempt_is_fatal(
 
 
 @pytest.mark.parametrize(
-    "change", [{"queue": "other"}, {"concurrency": 2}, {"scope": {"tenant_id": "x", "namespace": "y"}}]
+    "change",
+    [
+        {"queue": "other"},
+        {"concurrency": 2},
+        {"scope": {"tenant_id": "x", "namespace": "y"}},
+        {"id": ""},
+        {"id": "i" * 129},
+    ],
 )
 async def test_a_session_for_something_else_is_fatal(
     coordinator: Any, start: Start, reply: Any, change: dict[str, Any]
@@ -332,4 +343,5 @@ async def test_the_session_is_extended_and_its_end_drains(
     bench = await start(pacing=quick(extend_interval_ms=10))
     delivery = await bench.end()
     assert coordinator.seen(path) == [{"worker_session_id": "ws_1"}] * 4
-    assert (delivery.finished, delivery.failure) == (True, None)
+    assert delivery.finished
+    assert "session_expired" in delivery.failure
