@@ -1,7 +1,4 @@
-"""Non-blocking pipe ends on the event loop: lines from a program, frames to it.
-
-Descriptors are watched only while somebody waits, so an idle process costs nothing and a busy one one read per line.
-"""
+"""Non-blocking pipe ends on the event loop: lines from a program, frames to it."""
 
 import asyncio
 import os
@@ -11,11 +8,16 @@ from typing import Final
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.frames import violation
 
-_CHUNK: Final = 256 * 1024
+_CHUNK: Final = 64 * 1024
+"""What a pipe holds; a larger buffer for each read would be mapped and unmapped every time."""
 
 
 class LineReader:
-    """Lines of at most ``limit`` bytes, LF included (RUN-021)."""
+    """Lines of at most ``limit`` bytes, LF included (RUN-021).
+
+    The descriptor is watched all the time, except while more than a line waits that nobody asks for: then the program
+    blocks on its pipe.
+    """
 
     def __init__(self, descriptor: int, limit: int) -> None:
         os.set_blocking(descriptor, False)
@@ -23,6 +25,11 @@ class LineReader:
         self._limit = limit
         self._buffer = bytearray()
         self._searched = 0
+        self._ended = False
+        self._watched = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._arrived: Callable[[], None] | None = None
+        self._watch()
 
     async def line(self) -> bytes | None:
         """The next line with its LF; None at the end of the stream. Raises ``protocol`` for a line that is too long.
@@ -30,38 +37,61 @@ class LineReader:
         Cancelling loses nothing: what was read stays for the next call.
         """
         while (line := self._take()) is None:
-            await _ready(self._descriptor, asyncio.get_running_loop().add_reader, _unwatch_reader)
-            try:
-                chunk = os.read(self._descriptor, _CHUNK)
-            except BlockingIOError:
-                continue
-            except OSError:
-                chunk = b""
-            if not chunk:
+            if self._ended:
                 return None
-            self._buffer += chunk
+            self._watch()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
         return line
 
+    def notify(self, arrived: Callable[[], None] | None) -> None:
+        """Call ``arrived`` when something comes, or the stream ends, while nobody waits for a line; None: no more."""
+        self._arrived = arrived
+        if arrived is not None:
+            self._watch()
+
     def lines_now(self) -> Iterator[bytes]:
-        """What has arrived, after at most one read. Raises ``protocol``, or ``runtime`` at the end of the stream."""
+        """What has arrived. Raises ``protocol``, or ``runtime`` at the end of the stream."""
+        while (line := self._take()) is not None:
+            yield line
+        if self._ended:
+            raise ExecutionFailed("runtime", "the program ended")
+
+    def close(self) -> None:
+        """Before the descriptor is closed."""
+        self._arrived = None
+        self._unwatch()
+
+    def _readable(self) -> None:
         try:
             chunk = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
-            chunk = None
+            return
         except OSError:
             chunk = b""
-        self._buffer += chunk or b""
-        while (line := self._take()) is not None:
-            yield line
-        if chunk == b"":
-            raise ExecutionFailed("runtime", "the program ended")
+        self._buffer += chunk
+        if not chunk:
+            self._ended = True
+            self._unwatch()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        elif self._arrived is not None:
+            self._arrived()
+        elif len(self._buffer) >= self._limit:
+            self._unwatch()
 
-    def watch(self, arrived: Callable[[], None]) -> None:
-        """Call ``arrived`` when something comes or the stream ends, until :meth:`unwatch`."""
-        asyncio.get_running_loop().add_reader(self._descriptor, arrived)
+    def _watch(self) -> None:
+        if not self._watched and not self._ended:
+            self._watched = True
+            asyncio.get_running_loop().add_reader(self._descriptor, self._readable)
 
-    def unwatch(self) -> None:
-        _unwatch_reader(self._descriptor)
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._watched = False
+            asyncio.get_running_loop().remove_reader(self._descriptor)
 
     def _take(self) -> bytes | None:
         end = self._buffer.find(b"\n", self._searched) + 1
@@ -90,29 +120,21 @@ class FrameWriter:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
-                await _ready(self._descriptor, asyncio.get_running_loop().add_writer, _unwatch_writer)
+                await self._writable()
             except OSError:
                 return False
         return True
 
-
-async def _ready(descriptor: int, watch: Callable[..., object], unwatch: Callable[[int], None]) -> None:
-    waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    watch(descriptor, _set, waiting)
-    try:
-        await waiting
-    finally:
-        unwatch(descriptor)
+    async def _writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = loop.create_future()
+        loop.add_writer(self._descriptor, _set, waiting)
+        try:
+            await waiting
+        finally:
+            loop.remove_writer(self._descriptor)
 
 
 def _set(waiting: asyncio.Future[None]) -> None:
     if not waiting.done():
         waiting.set_result(None)
-
-
-def _unwatch_reader(descriptor: int) -> None:
-    asyncio.get_running_loop().remove_reader(descriptor)
-
-
-def _unwatch_writer(descriptor: int) -> None:
-    asyncio.get_running_loop().remove_writer(descriptor)

@@ -137,11 +137,11 @@ class ProgramProcess:
 
     def watch_idle(self, broken: Callable[[], None]) -> None:
         """Call ``broken`` once when the idle process ends or sends anything but log frames (WRK-037)."""
-        self._reader.watch(lambda: self._look_while_idle(broken))
+        self._reader.notify(lambda: self._look_while_idle(broken))
         self._look_while_idle(broken)  # log frames may have come with the result
 
     def end_idle(self) -> None:
-        self._reader.unwatch()
+        self._reader.notify(None)
 
     def _look_while_idle(self, broken: Callable[[], None]) -> None:
         try:
@@ -151,7 +151,7 @@ class ProgramProcess:
                     raise violation("a frame arrived while the process was idle")
                 self._log.frame(line, frame)
         except ExecutionFailed:
-            self._reader.unwatch()
+            self._reader.notify(None)
             broken()
 
     async def shut_down(self) -> None:
@@ -215,6 +215,7 @@ class ProgramProcess:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STDERR_WAIT_S):
                 await self._stderr_ended.wait()
+        self._reader.close()
+        asyncio.get_running_loop().remove_reader(self._pipes[2].fileno())
         for pipe in self._pipes:
-            asyncio.get_running_loop().remove_reader(pipe.fileno())
             pipe.close()
