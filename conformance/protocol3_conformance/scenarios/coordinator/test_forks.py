@@ -7,6 +7,8 @@ from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
+from protocol3_conformance.roles.activation import Activation
+from protocol3_conformance.roles.worker import Worker
 from protocol3_conformance.scenario import scenario
 from protocol3_conformance.wire.strict_json import compact_size, same
 
@@ -260,33 +262,56 @@ async def test_invalid_requests(lab: Lab) -> None:
     await children.nothing()
 
 
-@scenario(
-    "forks/budget",
-    cites=["FRK-010", "FRK-017", "CHD-023", "CHD-024", "CHD-026", "RACE-29", "LIM-020", "FRK-011"],
-    profile="core forks",
-)
-async def test_budget(lab: Lab) -> None:
-    """64 branches may be forked by one activation; the next child of any kind is one too many, also in its decision."""
+async def full(lab: Lab) -> tuple[Activation, Worker, Worker]:
+    """An activation that has forked as many branches as one may; its worker, and one for the branches."""
     await lab.client.workflow()
     worker, children = await lab.worker(), await lab.worker(queue=lab.child_queue)
     activation = await worker.activation()
-    most = bound("NEW_CHILDREN")
-    branches = [activation.branch(f"b{number:02}", queue=lab.child_queue) for number in range(most)]
+    branches = [activation.branch(f"b{number:02}", queue=lab.child_queue) for number in range(bound("NEW_CHILDREN"))]
     (await activation.fork("all", branches)).accepted()
-    (await activation.fork("more", [activation.branch("c")])).refused("invalid_input", 400)
-    assert (await activation.fork("all", branches)).accepted()["already_accepted"]
-    await activation.go_on()
-    # 64 live subworkflows: another activation has a budget of its own, but no room for a workflow.
-    second = await worker.activation()
-    (await second.fork("full", [second.branch("c", queue=lab.child_queue)])).refused("invalid_input", 400)
+    return activation, worker, children
+
+
+async def end_one(lab: Lab, children: Worker) -> None:
+    """Let one branch complete, so that one live subworkflow less counts."""
     branch = await children.activation()
     await branch.complete()
     await lab.client.workflow_until(branch.workflow_id, "succeeded")
+
+
+@scenario(
+    "forks/budget-of-an-activation",
+    cites=["FRK-010", "FRK-017", "CHD-023", "CHD-024", "CHD-027", "LIM-020", "FRK-011", "DEC-040"],
+    profile="core forks",
+)
+async def test_budget_of_an_activation(lab: Lab) -> None:
+    """One activation may register 64 children, ended ones included; forks and its decision share the budget."""
+    activation, _, children = await full(lab)
+    await end_one(lab, children)
+    (await activation.fork("more", [activation.branch("c", queue=lab.child_queue)])).refused("invalid_input", 400)
+    await activation.go_on(commands=[activation.command("task", queue=lab.unique("other"))])
+    failing = await lab.client.workflow_until(activation.workflow_id, "failing")
+    assert failing["revision"] == 0
+
+
+@scenario(
+    "forks/live-subworkflows",
+    cites=["FRK-010", "CHD-023", "CHD-026", "RACE-29", "LIM-020", "FRK-011", "DEC-040"],
+    profile="core forks subworkflows",
+)
+async def test_live_subworkflows(lab: Lab) -> None:
+    """A parent may own 64 live subworkflows; one that has ended makes room before its parent has heard of it."""
+    activation, worker, children = await full(lab)
+    await activation.go_on()
+    second = await worker.activation()
+    (await second.fork("full", [second.branch("c", queue=lab.child_queue)])).refused("invalid_input", 400)
+    await end_one(lab, children)
     assert not (await second.fork("room", [second.branch("c", queue=lab.child_queue)])).accepted()["already_accepted"]
     await second.go_on(commands=[second.command("task", queue=lab.unique("other"))])
     third = await worker.activation()
     await third.go_on(commands=[third.command("flow", kind="workflow", queue=lab.unique("other"))])
-    await lab.client.workflow_until(third.workflow_id, "failing")
+    failing = await lab.client.workflow_until(third.workflow_id, "failing")
+    assert failing["revision"] == 2
 
 
 @scenario("forks/at-once", cites=["FRK-016", "FRK-011"], profile="core forks")

@@ -112,6 +112,19 @@ async def test_around_the_report(lab: Lab) -> None:
     assert (await lab.client.reasons(claim.task_id)).count("dispatch_authorized") == 1
 
 
+@scenario("renewal/no-start-after-the-report", cites=["DLV-053", "DLV-058", "DLV-063", "DLV-081"])
+async def test_no_start_after_the_report(lab: Lab) -> None:
+    """An attempt reported as never started is not dispatched any more, whatever its renewals ask for."""
+    await lab.client.task(retry_policy={"max_attempts": 1, "retry_delay_ms": 0})
+    claim = await (await lab.worker()).claim()
+    report = claim.breakdown("capacity", quiescence="unconfirmed", execution_may_have_started=False)
+    (await claim.settle(report)).accepted()
+    assert not (await claim.renew("dispatch")).accepted()["dispatch_allowed"]
+    assert not (await claim.inspect())["execution_may_have_started"]
+    assert await lab.client.reasons(claim.task_id) == ["submitted", "claimed", "report_accepted"]
+    assert (await claim.confirm()).accepted() == "failed"
+
+
 @scenario("renewal/under-cancellation", cites=["DLV-060", "DLV-065", "TASK-203", "DLV-066", "DLV-050"])
 async def test_under_cancellation(lab: Lab) -> None:
     """A cancelled attempt may renew, but gets no dispatch, no running time and no lease beyond the grace period."""
