@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol3.contract.models.common import Scope
-from protocol3.coordinator.background.dispatcher import Dispatchers
+from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import serve
 from protocol3.store.database import DatabaseError
@@ -74,19 +74,19 @@ async def test_ready_once_the_loops_have_passed(server):
 
 async def test_a_shutdown_does_not_outlast_waiting_polls(server, monkeypatch):
     """HTTP-083: an admitted poll comes to its end at once, with its sequence completed."""
-    admitted, patience = asyncio.Event(), Dispatchers.patience
+    waits, add = asyncio.Event(), Dispatcher.add
 
-    def seen(self: Dispatchers, until: float) -> float:
-        admitted.set()
-        return patience(self, until)
+    def seen(self: Dispatcher, waiter: Waiter) -> None:
+        add(self, waiter)
+        waits.set()
 
-    monkeypatch.setattr(Dispatchers, "patience", seen)
+    monkeypatch.setattr(Dispatcher, "add", seen)
     session = {"scope": SCOPE, "queue": "q", "concurrency": 1}
     _, opened = await server.exchange("POST", "/v1/worker-sessions", session)
     poll = {"scope": SCOPE, "queue": "q", "worker_session_id": opened["id"], "consumer_id": 0, "sequence": 1}
     waiting = asyncio.create_task(server.exchange("POST", "/v1/acquisitions", poll | {"wait_ms": 20_000}))
     async with asyncio.timeout(20):
-        await admitted.wait()
+        await waits.wait()
     loop = asyncio.get_running_loop()
     began = loop.time()
     await server.stop()
