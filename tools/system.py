@@ -9,6 +9,7 @@ Every process is the ordinary command a user would type; `commands` keeps them f
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shlex
@@ -51,7 +52,7 @@ class System:
         self.folder = folder
         self.tenant, self.namespace, self.queue = tenant, namespace, queue
         self.store = folder / "store"
-        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.urls: dict[str, str] = {}
         self.database = ["--database-url", database_url] if database_url else ["--data-dir", str(folder / "data")]
         self.commands: dict[str, list[str]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -66,29 +67,37 @@ class System:
         descriptor: dict[str, Any] = json.loads(told)
         return descriptor
 
-    def start_coordinator(self, *flags: str) -> None:
-        """Start it and wait until it is ready."""
-        listen = self.url.removeprefix("http://")
-        self._start(
-            "coordinator",
-            ["orchestrator", "serve", "--listen", listen, *self.database, "--store", str(self.store), *flags],
-        )
+    @property
+    def url(self) -> str:
+        """Address of the only coordinator, or of the first one."""
+        return next(iter(self.urls.values()))
+
+    def start_coordinator(self, *flags: str, name: str = "coordinator") -> None:
+        """Start it, again at the same address if it ran before, and wait until it is ready."""
+        url = self.urls.setdefault(name, f"http://127.0.0.1:{_free_port()}")
+        serve = ["orchestrator", "serve", "--listen", url.removeprefix("http://"), *self.database]
+        self._start(name, [*serve, "--store", str(self.store), *flags])
         deadline = time.monotonic() + READY_SECONDS
-        while self._state_of("/health/ready") != 200:
-            self._must_run("coordinator", deadline)
+        while _status_of(f"{url}/health/ready") != 200:
+            self._must_run(name, deadline)
             time.sleep(0.02)
 
     def start_worker(
         self,
         name: str = "worker",
         *,
+        at: str | None = None,
         queue: str | None = None,
         concurrency: int = 4,
         runner: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Start a worker with a cache of its own; it connects by itself. `runner` is another helper's start file."""
-        words = ["worker", "connect", "--server", self.url, "--tenant", self.tenant, "--namespace", self.namespace]
+        """Start a worker with a cache of its own; it connects by itself.
+
+        `at` names its coordinator, `runner` is another helper's start file.
+        """
+        server = self.urls[at] if at else self.url
+        words = ["worker", "connect", "--server", server, "--tenant", self.tenant, "--namespace", self.namespace]
         words += ["--queue", queue or self.queue, "--store", str(self.store), "--python", sys.executable]
         words += ["--cache", str(self.folder / "cache" / name), "--concurrency", str(concurrency)]
         words += ["--runner", str(runner)] if runner else []
@@ -120,13 +129,16 @@ class System:
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def get(self, path: str, **query: str) -> Any:
+    def get(self, path: str, *, at: str | None = None, **query: str) -> Any:
         scope = {"tenant_id": self.tenant, "namespace": self.namespace}
-        return self._call(urllib.request.Request(f"{self.url}{path}?{urllib.parse.urlencode(scope | query)}"))
+        return _call(urllib.request.Request(f"{self._base(at)}{path}?{urllib.parse.urlencode(scope | query)}"))
 
-    def post(self, path: str, body: Any) -> Any:
+    def post(self, path: str, body: Any, *, at: str | None = None) -> Any:
         headers = {"Content-Type": "application/json"}
-        return self._call(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers))
+        return _call(urllib.request.Request(self._base(at) + path, json.dumps(body).encode(), headers))
+
+    def _base(self, name: str | None) -> str:
+        return self.urls[name] if name else self.url
 
     def __enter__(self) -> Self:
         # The parts are in sessions of their own: whoever ends this tool politely must not leave them behind.
@@ -136,7 +148,9 @@ class System:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name in reversed(list(self._running)):  # the coordinator last: workers still settle with it
+        for name in sorted(
+            self._running, key=lambda name: name in self.urls
+        ):  # workers still settle with a coordinator
             try:
                 self.stop(name)
             except SystemFailure as trouble:
@@ -161,22 +175,32 @@ class System:
         if time.monotonic() > deadline:
             raise SystemFailure(f"{name} was not ready within {READY_SECONDS} s; see {self.log(name)}")
 
-    def _state_of(self, path: str) -> int:
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=5) as reply:
-                return int(reply.status)
-        except urllib.error.HTTPError as refused:
-            return refused.code
-        except OSError:
-            return 0
 
-    def _call(self, request: urllib.request.Request) -> Any:
-        try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as refused:
-            told = refused.read(4096).decode(errors="replace")
-            raise SystemFailure(f"{request.get_method()} {request.selector}: {refused.code} {told}") from None
+def migrate(database_url: str) -> None:
+    """Bring the schema of a given database up to date."""
+    _run([*PROTOCOL3, "orchestrator", "migrate", "--database-url", database_url])
+
+
+def _status_of(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
+
+
+def _call(request: urllib.request.Request) -> Any:
+    """The reply as JSON. Raises SystemFailure for a refusal and OSError for a lost exchange."""
+    try:
+        with urllib.request.urlopen(request, timeout=35) as reply:
+            return json.load(reply)
+    except urllib.error.HTTPError as refused:
+        told = refused.read(4096).decode(errors="replace")
+        raise SystemFailure(f"{request.get_method()} {request.selector}: {refused.code} {told}") from None
+    except http.client.HTTPException as broken:
+        raise ConnectionError(type(broken).__name__) from None
 
 
 def shell(words: list[str]) -> str:
