@@ -37,10 +37,10 @@ than {WIDE} IDs counts nowhere. What does not count is shown in parentheses.
 lists it in its `cites`; or the suite's wire layer, which judges every exchange of every check, names it.
 
 **States**: *both*; *excused*: what is absent has a written reason (an optional profile that is not offered, a rule
-without code of its own, a rule that cannot be observed); *open*: known to be not implemented or not proven, with what
-is missing; *missing*: neither. The reasons are in `tools/coverage_reasons.toml`. A row with `(= ID)`
-has the state of its owners, a `REQ` row that of the rules it maps to. `RACE` rows combine rules that are implemented
-elsewhere and need a test only. *Informative* rows are not judged."""
+without code of its own, a rule that cannot be observed); *open*: known to be not implemented or not proven, or cited
+but not done as the rule has it, with what is missing; *missing*: neither. The reasons are in
+`tools/coverage_reasons.toml`. A row with `(= ID)` has the state of its owners, a `REQ` row that of the rules it maps
+to. `RACE` rows combine rules that are implemented elsewhere and need a test only. *Informative* rows are not judged."""
 
 
 class State(enum.StrEnum):
@@ -90,6 +90,7 @@ class Reasons:
 
     optional: dict[str, str]
     open: dict[str, str]
+    partly: dict[str, str]
     no_code: dict[str, str]
     no_test: dict[str, str]
 
@@ -98,7 +99,7 @@ class Reasons:
         """Raises SystemExit for a key that names no rule."""
         tables = tomllib.loads(REASONS.read_text(encoding="utf-8"))
         found: dict[str, dict[str, str]] = {}
-        for kind in ("optional", "open", "no_code", "no_test"):
+        for kind in ("optional", "open", "partly", "no_code", "no_test"):
             reasons = found[kind] = {}
             for key, reason in tables.get(kind, {}).items():
                 if kind == "optional" and key in PREFIXES:
@@ -112,7 +113,7 @@ class Reasons:
 
     def of(self, row: Row) -> list[str]:
         """The reasons that apply to a row, for its cell."""
-        kinds = (self.optional, self.open, self.no_code, self.no_test)
+        kinds = (self.optional, self.open, self.partly, self.no_code, self.no_test)
         return list(dict.fromkeys(kind[row.identifier] for kind in kinds if row.identifier in kind))
 
 
@@ -186,7 +187,7 @@ class Coverage:
         reasons, name = self.reasons, row.identifier
         if row.informative:
             return State.INFORMATIVE
-        if name in reasons.open:
+        if name in reasons.open or name in reasons.partly:
             return State.OPEN
         if row.has_code and row.has_test:
             return State.BOTH
@@ -206,6 +207,7 @@ class Coverage:
         given = self.reasons
         return [
             *(f"[open] {one}: implemented and tested" for one in given.open if self._complete(one)),
+            *(f"[partly] {one}: belongs in [open]" for one in given.partly if not self._complete(one)),
             *(f"[no_code] {one}: implemented" for one in given.no_code if self.rows[one].has_code),
             *(f"[no_test] {one}: tested" for one in given.no_test if self.rows[one].has_test),
         ]
