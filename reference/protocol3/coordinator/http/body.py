@@ -16,14 +16,16 @@ async def read_body(request: BaseRequest, limit: int) -> bytes:
     if declared is not None and int(declared) > limit:
         raise _too_large(limit)
     _invite(request)
+    content = request.content
     chunks: list[bytes] = []
     size = 0
-    while chunk := await _next(request.content):
+    while not content.at_eof():
+        chunk = await _next(content)
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
         chunks.append(chunk)
-    if Connection.of(request).cut is request.content:
+    if Connection.of(request).cut is content:
         raise _incomplete()
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

@@ -5,6 +5,7 @@ does otherwise than the contract is corrected here, on these private attributes 
 
 - `_messages`: requests parsed and not yet taken up, pairs of head and body; a head may be an `_ErrInfo` instead;
 - `_ErrInfo`: what stands in that queue when the parser gave up;
+- `_reading_paused`: set while a body fills faster than it is read;
 - `_waiter`: pending while the connection waits for its next request, None while a request is being answered.
 
 `reference/tests/http/test_connection.py` has a case for each correction, so that an upgrade that breaks one is seen.
@@ -83,6 +84,11 @@ class Connection(RequestHandler):
                 if self._broken:
                     self._cut_body()
                 self._body = body
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """aiohttp calls this after every read of a body; there is work only where reading was paused before."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature; aiohttp narrows it to None
         """The client sends no more: answer what it asked, then close. True keeps our half open until then."""

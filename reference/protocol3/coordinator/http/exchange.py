@@ -93,14 +93,15 @@ class Exchanges:
             allow = ", ".join(sorted(self._paths[path])) if code == "method_not_allowed" else None
             unread = uninvited(request) or Connection.of(request).cut is request.content
             reply = refused(refusal, request_id=request_id, allow=allow, close=unread or self._closing)
-        log.exchange(
-            request_id=request_id,
-            method=request.method,
-            route=path if path in self._paths else None,
-            status=reply.status,
-            code=code,
-            ms=(asyncio.get_running_loop().time() - started) * 1000,
-        )
+        if log.exchanges_wanted():
+            log.exchange(
+                request_id=request_id,
+                method=request.method,
+                route=path if path in self._paths else None,
+                status=reply.status,
+                code=code,
+                ms=(asyncio.get_running_loop().time() - started) * 1000,
+            )
         return reply
 
     def _route(self, path: str, method: str) -> _Served:

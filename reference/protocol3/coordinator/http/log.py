@@ -8,19 +8,23 @@ from typing import Final
 _log: Final = logging.getLogger("protocol3.http")
 
 
+def exchanges_wanted() -> bool:
+    """Whether anybody reads the lines of `exchange`."""
+    return _log.isEnabledFor(logging.INFO)
+
+
 def exchange(*, request_id: str, method: str, route: str | None, status: int, code: str | None, ms: float) -> None:
     """One line per exchange at INFO. `route` is None for an unknown path: that is the client's text."""
-    if _log.isEnabledFor(logging.INFO):
-        _write(
-            logging.INFO,
-            event="exchange",
-            request_id=request_id,
-            method=method,
-            route=route,
-            status=status,
-            code=code,
-            ms=round(ms, 2),
-        )
+    _write(
+        logging.INFO,
+        event="exchange",
+        request_id=request_id,
+        method=method,
+        route=route,
+        status=status,
+        code=code,
+        ms=round(ms, 2),
+    )
 
 
 def failure(error: BaseException, *, event: str, request_id: str | None = None, route: str | None = None) -> None:
