@@ -12,12 +12,13 @@ from protocol3.store.clock import Sql, clock_of
 from protocol3.store.tables import record_of
 from protocol3.store.transition import Connection
 
-# The clock is read in a subquery: only a value that is computed once can be looked up in an index.
+# The clock is read in a subquery: only a value that is computed once can be looked up in an index. The order makes the
+# index of claims the way to the first row.
 _WORK = """
 select
   (select count(*) from (
     select from task where scope_id = $1 and queue = $2 and state = 'queued' and available_at <= (select {now($1)})
-    limit $3) due) as ready,
+    order by available_at limit $3) due) as ready,
   (select min(available_at) from task where scope_id = $1 and queue = $2 and state = 'queued'
     and available_at > (select {now($1)})) - {now($1)} as ahead
 """

@@ -17,9 +17,9 @@ from protocol3.store.transition import Connection, Load
 _NOW = "select {now(scope.id)} as now from scope where id = $1"
 _SESSION = "select s, {now(s.scope_id)} as now from (select) one left join session s on s.id = $1"
 _POLL = """
-select {now(s.scope_id)} as now, s, c, t, a, b, exists (
-  select from task q where q.scope_id = s.scope_id and q.queue = s.queue and q.state = 'queued'
-    and q.available_at <= (select {now(s.scope_id)})) as work
+select {now(s.scope_id)} as now, s, c, t, a, b, coalesce((
+  select true from task q where q.scope_id = s.scope_id and q.queue = s.queue and q.state = 'queued'
+    and q.available_at <= (select {now(s.scope_id)}) order by q.available_at limit 1), false) as work
 from (select) one
 left join session s on s.id = $1
 left join cursor c on c.session_id = s.id and c.consumer_id = $2
