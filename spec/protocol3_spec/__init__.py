@@ -1,5 +1,19 @@
-"""The contract as data: limits, errors, states, schemas. Importable by the reference and by the suite alike."""
+"""The contract as data: limits, errors, states, schemas, routes. Importable by the reference and by the suite alike."""
 
+from protocol3_spec.documents import bundle, openapi, routes, schemas
 from protocol3_spec.loader import ErrorCode, Limit, Transition, Vocabulary, errors, limits, transitions, vocabularies
 
-__all__ = ["ErrorCode", "Limit", "Transition", "Vocabulary", "errors", "limits", "transitions", "vocabularies"]
+__all__ = [
+    "ErrorCode",
+    "Limit",
+    "Transition",
+    "Vocabulary",
+    "bundle",
+    "errors",
+    "limits",
+    "openapi",
+    "routes",
+    "schemas",
+    "transitions",
+    "vocabularies",
+]

@@ -1,0 +1,80 @@
+"""The schemas, the routes and the OpenAPI document as data, and the bundle that needs no other file."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, Final
+
+from protocol3_spec.loader import read
+
+Schema = Mapping[str, Any]
+
+_SCALARS: Final = "scalars"
+
+
+@cache
+def schemas() -> Mapping[str, Schema]:
+    """Every schema by the name of its file, such as `submit-command`; `scalars` holds only definitions."""
+    folder = files(__package__).joinpath("schemas")
+    names = sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
+    return MappingProxyType({name: read(f"schemas/{name}.json") for name in names})
+
+
+@cache
+def meta_schemas() -> Mapping[str, Schema]:
+    """`dialect` and `vocabulary`: what a schema of this package may say, JSON Schema 2020-12 included."""
+    return MappingProxyType({name: read(f"schemas/meta/{name}.json") for name in ("dialect", "vocabulary")})
+
+
+@cache
+def routes() -> tuple[Mapping[str, Any], ...]:
+    """Every route of the service in the order of `routes.json`."""
+    return tuple(read("routes.json")["routes"])
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document; it refers to the schemas by their file names."""
+    document: dict[str, Any] = read("openapi.json")
+    return document
+
+
+def target(reference: str) -> Schema:
+    """The schema behind a `$ref` of a schema file: another file, or a definition of `scalars`."""
+    file, _, pointer = reference.partition("#")
+    found = schemas()[file.removesuffix(".json") or _SCALARS]
+    for step in pointer.split("/")[1:]:
+        found = found[step]
+    return found
+
+
+def component_name(reference: str) -> str:
+    """The name of a referenced schema as a component: its title, or the name of its definition."""
+    return reference.rpartition("/")[2] if "#" in reference else str(target(reference)["title"])
+
+
+def bundle() -> dict[str, Any]:
+    """The OpenAPI document with every schema as a component, for tools that want one file."""
+    document: dict[str, Any] = _rebased(openapi(), "schemas/")
+    components = document["components"].setdefault("schemas", {})
+    for name, schema in schemas().items():
+        if name == _SCALARS:
+            components |= {key: _rebased(definition) for key, definition in schema["$defs"].items()}
+        else:
+            body = {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
+            components[schema["title"]] = _rebased(body)
+    document["components"]["schemas"] = dict(sorted(components.items()))
+    return document
+
+
+def _rebased(value: Any, folder: str = "") -> Any:
+    """A copy in which references to schema files point to components."""
+    if isinstance(value, list):
+        return [_rebased(item, folder) for item in value]
+    if not isinstance(value, dict):
+        return value
+    copy = {name: _rebased(item, folder) for name, item in value.items()}
+    reference = value.get("$ref")
+    if isinstance(reference, str) and not reference.startswith("#/components/"):
+        copy["$ref"] = f"#/components/schemas/{component_name(reference.removeprefix(folder))}"
+    return copy
