@@ -35,7 +35,7 @@ class Server:
 
     async def stop(self) -> None:
         self.task.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(15):
             await asyncio.gather(self.task, return_exceptions=True)
 
     async def exchange(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -73,7 +73,7 @@ async def test_ready_once_the_loops_have_passed(server):
 
 
 async def test_a_shutdown_does_not_outlast_waiting_polls(server, monkeypatch):
-    """HTTP-083: an admitted poll comes to its end at once, with its sequence completed."""
+    """HTTP-083: an admitted poll comes to its end before its wait is over, with its sequence completed."""
     waits, add = asyncio.Event(), Dispatcher.add
 
     def seen(self: Dispatcher, waiter: Waiter) -> None:
@@ -87,11 +87,8 @@ async def test_a_shutdown_does_not_outlast_waiting_polls(server, monkeypatch):
     waiting = asyncio.create_task(server.exchange("POST", "/v1/acquisitions", poll | {"wait_ms": 20_000}))
     async with asyncio.timeout(20):
         await waits.wait()
-    loop = asyncio.get_running_loop()
-    began = loop.time()
     await server.stop()
     assert await waiting == (200, {"disposition": "empty", "sequence": 1})
-    assert loop.time() - began < 15
 
 
 @pytest.mark.parametrize("server", [{"fixed_scope": Scope(**SCOPE)}], indirect=True)

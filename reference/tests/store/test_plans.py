@@ -63,7 +63,7 @@ def scans_without_key(plan: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("text", statements())
+@pytest.mark.parametrize("text", [*statements()])
 async def test_statements(pool, text):
     """Loads and background scans, on tables that were never analysed."""
     assert scans_without_key(await plan_of(pool, timed(text))) == []
