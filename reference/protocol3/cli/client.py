@@ -48,15 +48,16 @@ class Client:
     """
 
     def __init__(self, server: str) -> None:
-        """Raises ValueError for anything but `http[s]://HOST[:PORT]`."""
+        """Raises ValueError for anything but `http[s]://HOST[:PORT][/PREFIX]`; a path is kept (HTTP-005)."""
         parts = urlsplit(server)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("must look like http://HOST:PORT")
         if parts.query or parts.fragment or parts.username is not None:
-            raise ValueError("holds more than scheme, host and port")
+            raise ValueError("holds more than scheme, host, port and path")
         self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port = parts.hostname, parts.port
-        self.server = f"{parts.scheme}://{parts.netloc}"
+        self._prefix = parts.path.rstrip("/")
+        self.server = f"{parts.scheme}://{parts.netloc}{self._prefix}"
 
     def get(self, path: str, query: Mapping[str, str]) -> JsonValue:
         """The JSON reply to a GET; the query is form-encoded (CLI-003)."""
@@ -83,7 +84,7 @@ class Client:
         except OSError as failure:  # nothing was sent, so nothing was accepted
             raise self._failed(f"cannot connect to {self.server}: {failure}", "transport", None) from failure
         try:
-            connection.request(method, target, body, headers)
+            connection.request(method, self._prefix + target, body, headers)
             reply = connection.getresponse()
             content = reply.read(limits.REPLY_BYTES + 1)
         except (OSError, http.client.HTTPException) as failure:

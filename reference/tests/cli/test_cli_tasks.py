@@ -177,12 +177,20 @@ def test_nobody_listens(shell, coordinator):
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8080", "ftp://h", "http://h/path", "http://u@h", "http://h:99999", "http://h?q"]
+    "url", ["localhost:8080", "ftp://h", "http://u@h", "http://h:99999", "http://h?q", "http://h/p#f"]
 )
 def test_a_server_must_be_an_http_origin(shell, url):
     refused = shell("task", "status", "--task", "t", "--server", url)
     assert refused.exit_code == 2
     assert "--server" in refused.stderr
+
+
+def test_a_path_before_the_routes_is_kept(shell, coordinator):
+    """HTTP-005: behind a proxy that serves the coordinator under a prefix."""
+    for base in ("/ledgence", "/ledgence/"):
+        coordinator.reply({"code": "not_found"}, status=404)
+        shell("task", "status", "--task", "t", "--server", coordinator.url + base)
+        assert coordinator.requests[-1][1].startswith("/ledgence/v1/tasks/status?")
 
 
 class Clock:

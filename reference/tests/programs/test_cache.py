@@ -239,7 +239,7 @@ def test_left_overs_are_removed_and_entries_charged_on_opening(root: Path, packa
     first.close()
     shutil.copytree(root / one.descriptor.digest[7:], root / ".staging-abc")
     shutil.copytree(root / one.descriptor.digest[7:], root / ".evicting-0123abcd")
-    cache = PackageCache(root, quota_bytes=entry_bytes(one))
+    cache = PackageCache(root, quota_bytes=max(entry_bytes(one), entry_bytes(two)))
     assert names(root) == {".lock", one.descriptor.digest[7:]}
     assert cache.lookup(one.descriptor) is not None
     assert kind_of(lambda: put(cache, two)) == "capacity"
@@ -250,7 +250,7 @@ def test_a_half_deleted_entry_is_never_offered_and_stays_charged(
 ) -> None:
     """PKG-072."""
     one, two = package({}, program__id="one"), package({}, program__id="two")
-    cache = PackageCache(root, quota_bytes=entry_bytes(two) + 10)
+    cache = PackageCache(root, quota_bytes=max(entry_bytes(one), entry_bytes(two)) + 10)
     put(cache, one).release()
 
     def half(directory: Path) -> None:
@@ -264,4 +264,4 @@ def test_a_half_deleted_entry_is_never_offered_and_stays_charged(
     assert kind_of(lambda: put(cache, two)) == "capacity"
     assert not [name for name in names(root) if len(name) == 64]
     cache.close()
-    assert put(PackageCache(root, quota_bytes=entry_bytes(two) + 10), two)
+    assert put(PackageCache(root, quota_bytes=max(entry_bytes(one), entry_bytes(two)) + 10), two)

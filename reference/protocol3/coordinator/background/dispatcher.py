@@ -97,6 +97,8 @@ class Dispatchers:
         """
         if self.waiting >= WAITING:
             raise Refusal("unavailable", "too many polls wait; repeat the poll later")
+        if wait_s > 0 and self._draining:  # its patience was reckoned before the waits ended
+            return None
         key = (scope_id, command.queue)
         dispatcher = self._running.get(key)
         if dispatcher is None:
