@@ -43,7 +43,7 @@ COMMANDS: Final = {
 }
 
 #: Distribution packages of the extra `server`, by the name that an import of them asks for.
-EXTRA: Final = frozenset({"aiohttp", "asyncpg", "rich", "uvloop"})
+EXTRA: Final = frozenset({"aiohttp", "asyncpg", "uvloop"})
 
 HELP: Final = """Durable tasks and workflows over HTTP: Ledgence runtime protocol 3.
 
