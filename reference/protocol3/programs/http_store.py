@@ -10,8 +10,8 @@ from yarl import URL
 from protocol3.contract import limits
 from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.programs.errors import ProgramError
+from protocol3.programs.fetching import check_fetchable, check_fetched
 from protocol3.programs.layout import blob_path, decode_descriptor, descriptor_path
-from protocol3.programs.stores import check_fetchable, check_fetched
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404

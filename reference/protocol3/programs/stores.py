@@ -9,6 +9,7 @@ from typing import Protocol
 from protocol3.contract import limits
 from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.programs.errors import ProgramError
+from protocol3.programs.fetching import check_fetchable, check_fetched
 from protocol3.programs.layout import blob_path, decode_descriptor, descriptor_path
 
 
@@ -35,21 +36,6 @@ def open_store(location: str) -> ProgramStore:
     from protocol3.programs.http_store import HttpStore  # needs aiohttp, which a filesystem store does not
 
     return HttpStore(location)
-
-
-def check_fetchable(descriptor: Descriptor) -> None:
-    """No transfer is begun for an archive that could never be accepted (PKG-023)."""
-    if descriptor.size > limits.ARCHIVE_BYTES:
-        raise ProgramError("invalid_input", f"the archive is larger than {limits.ARCHIVE_BYTES} bytes")
-
-
-def check_fetched(content: bytes, descriptor: Descriptor) -> bytes:
-    """PKG-038. ``content`` was read up to one byte beyond the size."""
-    if len(content) > descriptor.size:
-        raise ProgramError("invalid_input", "the stored archive is longer than its descriptor says")
-    if len(content) < descriptor.size:
-        raise ProgramError("integrity", "the stored archive is shorter than its descriptor says")
-    return content
 
 
 class FilesystemStore:
