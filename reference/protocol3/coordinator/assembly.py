@@ -54,7 +54,12 @@ def assemble(
         scopes=Scopes(pool),
         programs=parts.programs(programs),
         wakes=wakes,
-        obligations=Obligations(parts.obligations, workflow_recovery, on_transient_failure=workflow_handlers.give_up),
+        obligations=Obligations(
+            parts.obligations,
+            workflow_recovery,
+            on_transient_failure=workflow_handlers.give_up,
+            workers=parts.obligation_workers,
+        ),
         agenda=AgendaLoop(parts.agenda, recovery, parts.scans),
         dispatchers=dispatchers,
         hints=Hints(dispatchers.wake, on_scope=lambda scope_id: services.look_again(scope_id)),

@@ -24,6 +24,8 @@ class Parts:
 
     #: Connections; one of them listens for hints.
     pool_size: int = POOL_SIZE + 1
+    #: Obligations handled side by side.
+    obligation_workers: int = obligations.CONCURRENCY
     scans: due.Scans = due.BY_REAL_TIME
     agenda: Mapping[str, due.Handler] = {"lease": handle_lease, **workflow_handlers.AGENDA}
     obligations: Mapping[str, obligations.Handler] = workflow_handlers.OBLIGATIONS

@@ -6,6 +6,7 @@ whoever decided by the former clock misses and decides again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ import asyncpg
 
 from protocol3.contract.limits import MAX_TIMESTAMP_MS
 from protocol3.store.clock import REAL
-from protocol3.store.transition import Connection
+from protocol3.store.transition import LOCKED_TRIES, Connection
 
 #: The latest time of a scope: what the contract counts from now on, a day at most each, must still have an instant.
 LATEST: Final = MAX_TIMESTAMP_MS - 2 * 86_400_000
@@ -122,8 +123,16 @@ async def advance(connection: Connection, scope_id: int, *, by: int | None, hold
     """Move a scope ahead in one transaction and return by how much. Raises BeyondTime and changes nothing.
 
     `by` None: to what is due next. With `hold` live sessions and attempts move along as if they were renewed all the
-    time, and the ends of their leases are not what is due next.
+    time, and the ends of their leases are not what is due next. A transition that a fault rule holds takes its locks in
+    another order, so an advance that meets one may be the victim of a deadlock, and is tried again.
     """
+    for _ in range(LOCKED_TRIES - 1):
+        with suppress(asyncpg.DeadlockDetectedError):
+            return await _advance(connection, scope_id, by, hold)
+    return await _advance(connection, scope_id, by, hold)
+
+
+async def _advance(connection: Connection, scope_id: int, by: int | None, hold: bool) -> int:
     async with connection.transaction():
         await connection.fetchrow(_HOLD_CLOCK, scope_id)  # from here on no decision of the scope is applied
         times = await read(connection, scope_id)  # a later statement: it sees what the lock waited for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import asyncpg
@@ -23,7 +23,9 @@ from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import decode
 from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.controls.clock import Advance, ScopeQuery, advance_clock, read_clock
+from protocol3.coordinator.controls.faults import Faults
 from protocol3.coordinator.controls.parts import ControlledParts
+from protocol3.coordinator.controls.rules import AddFault, Pick
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
 from protocol3.programs.errors import ProgramError
@@ -219,6 +221,53 @@ class ScopeClock:
         return await advance_clock(self.services, Advance.from_json({"scope": self.scope, **target, **command}))
 
 
+class ScopeFaults:
+    """Fault rules for the background steps of one scope."""
+
+    def __init__(self, faults: Faults, namespace: str) -> None:
+        self.scope = {"tenant_id": "t", "namespace": namespace}
+        self._faults = faults
+
+    def add(self, step: str, act: str | dict[str, Any] = "hold", *, where: str = "received", **more: Any) -> str:
+        """The id of a new rule."""
+        act = {"kind": act} if isinstance(act, str) else act
+        rule = {"scope": self.scope, "match": {"step": step}, "where": where, "act": act} | more
+        return str(self._faults.add(AddFault.from_json(rule))["id"])
+
+    @property
+    def hits(self) -> list[int]:
+        return [rule["hits"] for rule in self._shown["faults"]]
+
+    @property
+    def held(self) -> list[Any]:
+        return list(self._shown["held"])
+
+    async def until_held(self, count: int = 1) -> list[Any]:
+        """What is held, once it is as many."""
+        held: list[Any] = await self._until(lambda: len(self.held) == count and self.held)
+        return held
+
+    async def until_hits(self, *hits: int) -> None:
+        """Once the rules have struck so many times."""
+        await self._until(lambda: self.hits == list(hits))
+
+    def release(self, id: str | None = None) -> Any:
+        return self._faults.release(Pick(scope=Scope.from_json(self.scope), id=id))["released"]
+
+    def clear(self, id: str | None = None) -> Any:
+        return self._faults.clear(Pick(scope=Scope.from_json(self.scope), id=id))
+
+    @property
+    def _shown(self) -> Any:
+        return self._faults.shown(Scope.from_json(self.scope))
+
+    async def _until(self, true: Callable[[], Any]) -> Any:
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := true()):  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        return found
+
+
 async def _refused(call: Awaitable[Any]) -> str:
     with pytest.raises(Refusal) as caught:
         await call
@@ -237,11 +286,17 @@ async def services(pool: asyncpg.Pool[asyncpg.Record], programs: Programs) -> As
 
 
 @pytest.fixture
-async def controlled(pool: asyncpg.Pool[asyncpg.Record], programs: Programs) -> AsyncIterator[Services]:
+def controlled_parts() -> ControlledParts:
+    return ControlledParts()
+
+
+@pytest.fixture
+async def controlled(
+    pool: asyncpg.Pool[asyncpg.Record], programs: Programs, controlled_parts: ControlledParts
+) -> AsyncIterator[Services]:
     """The same with test controls: for tests that make it their `services`."""
-    parts = ControlledParts()
-    await parts.prepare(pool)
-    coordinator = assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored(), parts=parts)
+    await controlled_parts.prepare(pool)
+    coordinator = assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored(), parts=controlled_parts)
     async with running(coordinator) as services:
         yield services
 
@@ -250,6 +305,12 @@ async def controlled(pool: asyncpg.Pool[asyncpg.Record], programs: Programs) -> 
 def clock(services: Services, request: pytest.FixtureRequest) -> ScopeClock:
     """The clock of the test's own namespace."""
     return ScopeClock(services, namespace=request.node.name[-100:])
+
+
+@pytest.fixture
+def faults(controlled_parts: ControlledParts, request: pytest.FixtureRequest) -> ScopeFaults:
+    """Fault rules for background steps of the test's own namespace."""
+    return ScopeFaults(controlled_parts.faults, namespace=request.node.name[-100:])
 
 
 @pytest.fixture
@@ -262,7 +323,7 @@ async def frozen_pool(database: str) -> AsyncIterator[asyncpg.Pool[asyncpg.Recor
     async def keep(_: object) -> None: ...
 
     path = {"search_path": "frozen, protocol3, pg_catalog"}
-    async with asyncpg.create_pool(database, min_size=1, max_size=9, reset=keep, server_settings=path) as pool:
+    async with asyncpg.create_pool(database, min_size=1, max_size=24, reset=keep, server_settings=path) as pool:
         await pool.execute(
             """
             create schema if not exists frozen;

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -127,7 +128,7 @@ class Dispatcher:
         self._bell = Bell()
         self._judged_at = asyncio.get_running_loop().time()
         self._contended_until = 0.0
-        self.task = asyncio.create_task(self._run(on_end))
+        self.task = asyncio.create_task(self._run(on_end), context=Context())  # not that of the first poll
 
     def ring(self) -> None:
         self._bell.ring()

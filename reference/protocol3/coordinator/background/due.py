@@ -21,7 +21,7 @@ from protocol3.store.tables import records_of
 if TYPE_CHECKING:
     from protocol3.coordinator.services import Services
 
-Handler: TypeAlias = "Callable[[Services, Agenda], Awaitable[None]]"
+Handler: TypeAlias = "Callable[[Services, Agenda], Awaitable[bool | None]]"
 
 #: Entries per scan, and how many of them are handled side by side (DLV-110).
 BATCH: Final = 100
@@ -57,8 +57,9 @@ BY_REAL_TIME: Final = Scans(due=(_DUE,), next=_NEXT)
 class AgendaLoop:
     """`run` handles due entries until cancelled; `ring` tells it of an entry that may be due before its next look.
 
-    A handler removes the entry, or moves it to a later instant, in a transition of its own. One that fails is logged
-    and tried again in the next pass. `passes` is told of every pass (HTTP-092).
+    A handler removes the entry, or moves it to a later instant, in a transition of its own. One that returns False is
+    not done with it, one that fails is logged; both are tried again in the next pass. `passes` is told of every pass
+    (HTTP-092).
     """
 
     def __init__(self, handlers: Mapping[str, Handler], passes: Passes, scans: Scans = BY_REAL_TIME) -> None:
@@ -110,11 +111,10 @@ class AgendaLoop:
         async def one(entry: Agenda) -> bool:
             async with limit:
                 try:
-                    await self._handlers[entry.kind](services, entry)
+                    return await self._handlers[entry.kind](services, entry) is not False
                 except Exception as error:  # noqa: BLE001  # the entry stays, the next pass tries again
                     _log.warning("%s of %s failed: %s", entry.kind, entry.ref, type(error).__name__)
                     return False
-                return True
 
         return all(await asyncio.gather(*map(one, entries)))
 

@@ -57,11 +57,17 @@ class Obligations:
     """
 
     def __init__(
-        self, handlers: Mapping[str, Handler], passes: Passes, *, on_transient_failure: Handler | None = None
+        self,
+        handlers: Mapping[str, Handler],
+        passes: Passes,
+        *,
+        on_transient_failure: Handler | None = None,
+        workers: int = CONCURRENCY,
     ) -> None:
         self._handlers = handlers
         self._passes = passes
         self._on_transient_failure = on_transient_failure
+        self._workers = workers
         self._waiting: dict[str, dict[str, Obligation]] = {}  # by workflow, then by id, in order of arrival
         self.held: set[str] = set()
         self._ready: asyncio.Queue[str] = asyncio.Queue()
@@ -86,7 +92,7 @@ class Obligations:
     async def run(self, services: Services) -> None:
         """Work until cancelled; the first look takes over everything that is ready, whoever left it (RCV-002)."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(CONCURRENCY):
+            for _ in range(self._workers):
                 group.create_task(self._work(services))
             group.create_task(self._look_around(services))
 

@@ -7,22 +7,33 @@ from collections.abc import Callable
 import asyncpg
 
 from protocol3.coordinator.background import due
-from protocol3.coordinator.controls.operations import ControlledOperations
-from protocol3.coordinator.controls.routes import CONTROL_ROUTES
+from protocol3.coordinator.controls.edge import FaultyExchanges
+from protocol3.coordinator.controls.faults import Faults
+from protocol3.coordinator.controls.places import FaultyAgenda, FaultyPrograms, FaultyTransitions, faulty_obligations
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
-from protocol3.coordinator.http.routes import ROUTES
 from protocol3.coordinator.parts import Parts
 from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Wake
+from protocol3.programs.stores import ProgramStore
 from protocol3.store import virtual_time
 from protocol3.store.transition import Transitions
 
 
 class ControlledParts(Parts):
-    """Clocks of scopes, and the routes of /testing/v1."""
+    """Clocks and faults of scopes, and the routes of /testing/v1.
 
+    What is held keeps a connection or a worker: there are enough of both for the others not to notice.
+    """
+
+    pool_size = 40
+    obligation_workers = 256
     scans = due.Scans(due=(*due.BY_REAL_TIME.due, virtual_time.DUE_AHEAD), next=virtual_time.NEXT_DUE)
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.agenda = FaultyAgenda(self.faults).handlers(Parts.agenda)
+        self.obligations = faulty_obligations(self.faults, Parts.obligations)
 
     async def prepare(self, pool: asyncpg.Pool[asyncpg.Record]) -> None:
         await virtual_time.prepare(pool)
@@ -30,8 +41,10 @@ class ControlledParts(Parts):
     def transitions(
         self, pool: asyncpg.Pool[asyncpg.Record], on_commit: Callable[[tuple[Wake, ...]], None]
     ) -> Transitions:
-        return Transitions(pool, on_commit=on_commit, virtual=True)
+        return FaultyTransitions(pool, on_commit=on_commit, faults=self.faults)
+
+    def programs(self, programs: ProgramStore) -> ProgramStore:
+        return FaultyPrograms(programs, self.faults)
 
     def exchanges(self, services: Services, health: Health) -> Exchanges:
-        operations = ControlledOperations(services)
-        return Exchanges(operations, health, fixed_scope=services.fixed_scope, routes=(*ROUTES, *CONTROL_ROUTES))
+        return FaultyExchanges(services, self.faults, health)

@@ -8,6 +8,7 @@ from typing import Final
 from protocol3.contract.limits import BODY_BYTES, QUERY_BYTES, REPLY_BYTES
 from protocol3.contract.strict_json import JsonValue
 from protocol3.coordinator.controls.clock import Advance, ScopeQuery
+from protocol3.coordinator.controls.rules import AddFault, Pick
 from protocol3.coordinator.http.routes import Command, Route, from_body
 
 
@@ -28,4 +29,8 @@ def _post(path: str, from_json: Callable[[JsonValue], Command], operation: str) 
 CONTROL_ROUTES: Final = (
     _get("/testing/v1/clock", "read_clock"),
     _post("/testing/v1/clock", Advance.from_json, "advance_clock"),
+    _get("/testing/v1/faults", "list_faults"),
+    _post("/testing/v1/faults", AddFault.from_json, "add_fault"),
+    _post("/testing/v1/faults/release", Pick.from_json, "release_faults"),
+    _post("/testing/v1/faults/clear", Pick.from_json, "clear_faults"),
 )

@@ -1,0 +1,48 @@
+"""The HTTP edge of a process with test controls: replies that rules alter, and a shutdown that ends all rules."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Final
+
+from aiohttp.web_request import BaseRequest
+
+from protocol3.coordinator.controls.faults import Faults
+from protocol3.coordinator.controls.operations import Controls
+from protocol3.coordinator.controls.places import faulty_operation
+from protocol3.coordinator.controls.routes import CONTROL_ROUTES
+from protocol3.coordinator.health import Health
+from protocol3.coordinator.http.exchange import Exchanges
+from protocol3.coordinator.http.reply import Reply
+from protocol3.coordinator.http.routes import ROUTES
+from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.services import Services
+
+
+class FaultyExchanges(Exchanges):
+    """Every exchange of the contract as an occasion, beside the routes of the controls."""
+
+    def __init__(self, services: Services, faults: Faults, health: Health) -> None:
+        self._faults: Final = faults
+        ordinary, controls = Operations(services), Controls(services, faults)
+        operations = {
+            route.operation: faulty_operation(services, faults, route, getattr(ordinary, route.operation))
+            for route in ROUTES
+        } | {route.operation: getattr(controls, route.operation) for route in CONTROL_ROUTES}
+        super().__init__(
+            SimpleNamespace(**operations),
+            health,
+            fixed_scope=services.fixed_scope,
+            routes=(*ROUTES, *CONTROL_ROUTES),
+        )
+
+    def begin_shutdown(self) -> None:
+        self._faults.end()
+        super().begin_shutdown()
+
+    async def __call__(self, request: BaseRequest) -> Reply:
+        with self._faults.reply() as alterations:
+            reply = await super().__call__(request)
+        for alter in alterations:
+            reply = alter(reply)
+        return reply

@@ -1,0 +1,134 @@
+"""What a fault rule may say, and how it counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol3.coordinator.controls.faults import Faults, Rule
+from protocol3.coordinator.controls.rules import EXCHANGE_ACTS, STEP_ACTS, AddFault, Pick
+
+SCOPE = {"tenant_id": "t", "namespace": "n"}
+SETTLE = {"method": "POST", "path": "/v1/settlements"}
+DECIDE = {"step": "decision.apply"}
+ACTS = {
+    "hold": {"kind": "hold"},
+    "fail": {"kind": "fail"},
+    "drop": {"kind": "drop"},
+    "status": {"kind": "status", "status": 503, "body": {"code": "unavailable", "message": "m"}},
+    "delay": {"kind": "delay", "ms": 60_000},
+    "drip": {"kind": "drip", "bytes": 65_536, "every_ms": 60_000},
+    "crash": {"kind": "crash"},
+}
+PLACES = ("received", "locked", "committed")
+
+
+def rule(**members):
+    return {"scope": SCOPE, "match": SETTLE, "where": "received", "act": ACTS["hold"]} | members
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize(("match", "possible"), [(SETTLE, EXCHANGE_ACTS), (DECIDE, STEP_ACTS)])
+def test_places_and_acts(refusal_of, match, possible, where, act):
+    """Each act where it makes sense; the others are refused by name."""
+    body = rule(match=match, where=where, act=ACTS[act])
+    if act in possible[where]:
+        assert Faults().add(AddFault.from_json(body)) == {
+            "id": "fault_1",
+            "match": match,
+            "skip": 0,
+            "times": 1,
+            "where": where,
+            "act": ACTS[act],
+            "hits": 0,
+        }
+    else:
+        assert refusal_of(lambda: AddFault.from_json(body)).message.startswith("body.act.kind: must be one of hold, ")
+
+
+@pytest.mark.parametrize(
+    ("match", "where"),
+    [
+        ({"method": "GET", "path": "/v1/tasks"}, "locked"),
+        ({"method": "POST", "path": "/v1/acquisitions"}, "locked"),
+        ({"step": "program.resolve"}, "locked"),
+        ({"step": "program.resolve"}, "committed"),
+    ],
+)
+def test_places_that_do_not_exist(refusal_of, match, where):
+    """A read holds nothing, one claim serves several polls, the program store knows no transaction."""
+    refusal = refusal_of(lambda: AddFault.from_json(rule(match=match, where=where)))
+    assert refusal.message.startswith("body.where: must be one of received")
+    assert AddFault.from_json(rule(match=match))
+
+
+@pytest.mark.parametrize(
+    ("change", "at"),
+    [
+        ({"match": {}}, "body.match.method"),
+        ({"match": {"method": "POST"}}, "body.match.path"),
+        ({"match": {"method": "PUT", "path": "/v1/settlements"}}, "body.match"),
+        ({"match": {"method": "POST", "path": "/testing/v1/clock"}}, "body.match"),
+        ({"match": {"method": "POST", "path": "/v1/nothing"}}, "body.match"),
+        ({"match": SETTLE | DECIDE}, "body.match"),
+        ({"match": {"step": "decision"}}, "body.match.step"),
+        ({"skip": -1}, "body.skip"),
+        ({"times": 0}, "body.times"),
+        ({"times": 1.0}, "body.times"),
+        ({"where": "before"}, "body.where"),
+        ({"act": {"kind": "explode"}}, "body.act.kind"),
+        ({"act": {"kind": "hold", "ms": 1}}, "body.act"),
+        ({"act": {"kind": "delay"}}, "body.act.ms"),
+        ({"act": {"kind": "delay", "ms": 60_001}}, "body.act.ms"),
+        ({"where": "committed", "act": {"kind": "drip", "bytes": 0, "every_ms": 1}}, "body.act.bytes"),
+        ({"where": "committed", "act": {"kind": "drip", "bytes": 65_537, "every_ms": 1}}, "body.act.bytes"),
+        ({"where": "committed", "act": {"kind": "drip", "bytes": 1}}, "body.act.every_ms"),
+        ({"act": {"kind": "status"}}, "body.act.status"),
+        ({"act": {"kind": "status", "status": 100}}, "body.act.status"),
+        ({"act": {"kind": "status", "status": 299}}, "body.act.status"),
+        ({"more": 1}, "body"),
+        ({"scope": None}, "body.scope"),
+    ],
+)
+def test_what_is_no_rule(refusal_of, change, at):
+    """Refused with the field's name."""
+    refusal = refusal_of(lambda: AddFault.from_json(rule(**change)))
+    assert refusal.code == "invalid_input"
+    assert refusal.message.startswith(f"{at}: ")
+
+
+@pytest.mark.parametrize("act", [{"kind": "status", "status": 502}, {"kind": "status", "status": 200, "body": None}])
+def test_a_reply_with_and_without_body(act):
+    """No body is not the body null."""
+    assert Faults().add(AddFault.from_json(rule(act=act)))["act"] == act
+
+
+@pytest.mark.parametrize(
+    ("skip", "times", "struck"), [(0, 1, [0]), (2, 1, [2]), (1, 2, [1, 2]), (0, None, list(range(6))), (9, 1, [])]
+)
+def test_counting(skip, times, struck):
+    """The first ones are skipped, then so many are struck."""
+    counted = Rule(id="fault_1", says=AddFault.from_json(rule(skip=skip, times=times)))
+    assert [n for n in range(6) if counted.strikes()] == struck
+    assert counted.hits == len(struck)
+
+
+@pytest.mark.parametrize("method", ["release", "clear"])
+def test_unknown_ids(refusal_of, method):
+    """Ids belong to a scope."""
+    faults = Faults()
+    id = faults.add(AddFault.from_json(rule()))["id"]
+    for other in ({"scope": SCOPE, "id": "fault_2"}, {"scope": SCOPE | {"namespace": "other"}, "id": id}):
+        refusal = refusal_of(lambda other=other: getattr(faults, method)(Pick.from_json(other)))
+        assert refusal.code == "not_found"
+    assert getattr(faults, method)(Pick.from_json({"scope": SCOPE, "id": id}))["released"] == 0
+
+
+def test_clearing():
+    """One rule, then all of them."""
+    faults = Faults()
+    first, *_ = [faults.add(AddFault.from_json(rule(skip=n)))["id"] for n in range(3)]
+    assert faults.clear(Pick.from_json({"scope": SCOPE, "id": first})) == {"cleared": 1, "released": 0}
+    assert [shown["skip"] for shown in faults.shown(Pick.from_json({"scope": SCOPE}).scope)["faults"]] == [1, 2]
+    assert faults.clear(Pick.from_json({"scope": SCOPE})) == {"cleared": 2, "released": 0}
+    assert faults.shown(Pick.from_json({"scope": SCOPE}).scope) == {"faults": [], "held": []}
