@@ -222,16 +222,17 @@ class ScopeClock:
 
 
 class ScopeFaults:
-    """Fault rules for the background steps of one scope."""
+    """Fault rules of one scope."""
 
     def __init__(self, faults: Faults, namespace: str) -> None:
         self.scope = {"tenant_id": "t", "namespace": namespace}
         self._faults = faults
 
-    def add(self, step: str, act: str | dict[str, Any] = "hold", *, where: str = "received", **more: Any) -> str:
-        """The id of a new rule."""
+    def add(self, what: str, act: str | dict[str, Any] = "hold", *, where: str = "received", **more: Any) -> str:
+        """The id of a new rule for a POST route, by its path, or for a background step, by its name."""
         act = {"kind": act} if isinstance(act, str) else act
-        rule = {"scope": self.scope, "match": {"step": step}, "where": where, "act": act} | more
+        match = {"method": "POST", "path": what} if what.startswith("/") else {"step": what}
+        rule = {"scope": self.scope, "match": match, "where": where, "act": act} | more
         return str(self._faults.add(AddFault.from_json(rule))["id"])
 
     @property
@@ -309,7 +310,7 @@ def clock(services: Services, request: pytest.FixtureRequest) -> ScopeClock:
 
 @pytest.fixture
 def faults(controlled_parts: ControlledParts, request: pytest.FixtureRequest) -> ScopeFaults:
-    """Fault rules for background steps of the test's own namespace."""
+    """Fault rules of the test's own namespace."""
     return ScopeFaults(controlled_parts.faults, namespace=request.node.name[-100:])
 
 

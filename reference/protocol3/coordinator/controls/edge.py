@@ -19,18 +19,25 @@ from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
 
 
+def all_operations(services: Services, faults: Faults) -> SimpleNamespace:
+    """The operations of the contract as occasions, and those of the controls as they are."""
+    ordinary, controls = Operations(services), Controls(services, faults)
+    operations = SimpleNamespace()
+    for route in ROUTES:
+        operation = faulty_operation(services, faults, route, getattr(ordinary, route.operation))
+        setattr(operations, route.operation, operation)
+    for route in CONTROL_ROUTES:
+        setattr(operations, route.operation, getattr(controls, route.operation))
+    return operations
+
+
 class FaultyExchanges(Exchanges):
     """Every exchange of the contract as an occasion, beside the routes of the controls."""
 
     def __init__(self, services: Services, faults: Faults, health: Health) -> None:
         self._faults: Final = faults
-        ordinary, controls = Operations(services), Controls(services, faults)
-        operations = {
-            route.operation: faulty_operation(services, faults, route, getattr(ordinary, route.operation))
-            for route in ROUTES
-        } | {route.operation: getattr(controls, route.operation) for route in CONTROL_ROUTES}
         super().__init__(
-            SimpleNamespace(**operations),
+            all_operations(services, faults),
             health,
             fixed_scope=services.fixed_scope,
             routes=(*ROUTES, *CONTROL_ROUTES),

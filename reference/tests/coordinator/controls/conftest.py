@@ -13,8 +13,11 @@ import pytest
 
 from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.controls.edge import all_operations
+from protocol3.coordinator.controls.parts import ControlledParts
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import serve
+from protocol3.coordinator.services import Services
 from protocol3.programs.layout import descriptor_path, encode_descriptor
 
 PATIENCE_S = 20.0
@@ -108,6 +111,13 @@ class Server(Wire):
 @pytest.fixture
 async def services(controlled: Any) -> Any:
     return controlled
+
+
+@pytest.fixture
+def client(client: Any, services: Services, controlled_parts: ControlledParts) -> Any:
+    """Its commands are exchanges that rules may strike."""
+    client.operations = all_operations(services, controlled_parts.faults)
+    return client
 
 
 @pytest.fixture

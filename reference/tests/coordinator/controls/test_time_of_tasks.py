@@ -117,6 +117,31 @@ async def test_an_unconfirmed_retryable_failure_that_expires(client, clock, repo
     assert status["available_at"] == (await clock.read())["now"] + 5_000
 
 
+@pytest.mark.parametrize("settled", [False, True])
+async def test_a_cancel_before_the_recovery(client, clock, faults, refused, until, settled):
+    """TASK-210, DLV-112, DLV-113: it ends the expired attempt itself, even one that had succeeded; once and for all."""
+    task_id, session, assignment = await claimed(client)
+    if settled:
+        await client.settle(assignment, quiescence="unconfirmed")
+    faults.add("attempt.expire")
+    await clock.advance(LEASE)
+    await faults.until_held()
+    assert (await client.read("task_status", task_id))["state"] == "active"
+    assert (await client.poll(session, 2))["disposition"] == "empty"
+    assert await refused(client.renew(assignment)) == "ownership_lost"
+    assert await client.cancel(task_id) == "cancelled"
+    after = ["cancel_requested", "lease_expired", "cancelled"]
+    history = ["submitted", "claimed", *["report_accepted"] * settled, *after]
+    assert await client.reasons(task_id) == history
+    attempt = assignment["lease"]["owner"]["attempt_id"]
+    seen = await client.read("inspect_attempt", task_id, attempt_id=attempt)
+    assert (seen["state"], seen["quiescence"]) == ("lost", "unconfirmed")
+    faults.release()
+    await until(task_id, "cancelled")
+    assert (await clock.read())["next_due"] is None
+    assert await client.reasons(task_id) == history
+
+
 async def test_a_retry_waits_for_its_delay(client, clock, report):
     """DLV-117: not claimable before, claimable at the instant."""
     _, session, assignment = await claimed(client, retry_policy=RETRY)
