@@ -67,7 +67,7 @@ async def status_reads(client: Client, round_: int, *, side_by_side: int) -> flo
     async def one(_: int) -> None:
         await client.get("/v1/tasks/status", task_id=task["task_id"])
 
-    return await many(1000 if side_by_side == 1 else 4000, side_by_side, one)
+    return await many(500 if side_by_side == 1 else 2000, side_by_side, one)
 
 
 async def mixed_workflows(client: Client, round_: int, *, side_by_side: int) -> float:
@@ -86,7 +86,7 @@ async def mixed_workflows(client: Client, round_: int, *, side_by_side: int) -> 
             pause = min(pause * 1.5, 0.05)
         assert told["outcome"] == {"kind": "succeeded", "output": EXPECTED}, told
 
-    return await many(20 if side_by_side == 1 else 160, side_by_side, one)
+    return await many(10 if side_by_side == 1 else 96, side_by_side, one)
 
 
 SCENARIOS: dict[str, tuple[str, Callable[..., Awaitable[float]], int]] = {
@@ -105,6 +105,7 @@ async def measure(system: System, names: list[str], rounds: int) -> dict[str, li
             _, scenario, side_by_side = SCENARIOS[name]
             await scenario(client, -1, side_by_side=side_by_side)  # warms connections, plans and processes
             figures[name] = [await scenario(client, n, side_by_side=side_by_side) for n in range(rounds)]
+            print(f"{name}: {rounds} rounds done", file=sys.stderr)
     return figures
 
 
