@@ -81,9 +81,10 @@ async def _serve(behave: Behaviour, reader: asyncio.StreamReader, writer: asynci
 
 @pytest.fixture(autouse=True)
 def importable_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Child processes in other folders find the packages that this process uses."""
+    """Child processes in other folders find the packages that this process uses, and load no other plugin."""
     roots = [Path(str(module.__file__)).parents[1] for module in (protocol3_conformance, protocol3_spec)]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, roots)))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 @pytest.fixture

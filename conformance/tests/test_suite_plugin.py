@@ -186,7 +186,7 @@ def test_stop_at_the_first_failure(run: Callable[..., pytest.RunResult], obligin
 def test_with_xdist(run: Callable[..., pytest.RunResult], obliging_target: str, pytester: pytest.Pytester) -> None:
     """Each process conducts its share; the report has every check once."""
     report = pytester.path / "report.json"
-    run("sample/*", options=["--target", obliging_target, "-n", "2", "--report-json", str(report)])
+    run("sample/*", options=["--target", obliging_target, "-p", "xdist", "-n", "2", "--report-json", str(report)])
     checks = [check["id"] for check in json.loads(report.read_text("utf-8"))["checks"]]
     assert sorted(checks) == ["sample/breaks", "sample/fails", "sample/forks-only", "sample/holds", "sample/open"]
 
