@@ -41,6 +41,12 @@ _SESSION_SCOPE: Final = """
 select tenant, namespace from session s join scope on scope.id = s.scope_id where s.id = $1
 """
 
+# An entry of a lease may be early; then it only moves, and nothing expires.
+_LEASE_ENDED: Final = """
+select {now(t.scope_id)} >= least(a.lease_expires_at, a.authority_deadline)
+from task t join attempt a on a.id = t.current_attempt_id where t.id = $1
+"""
+
 _log: Final = logging.getLogger("protocol3.controls")
 
 Operation: TypeAlias = "Callable[[Command], Awaitable[JsonValue | bytes]]"
@@ -161,7 +167,7 @@ class FaultyAgenda:
         async def handle(services: Services, entry: Agenda) -> bool | None:
             scope, key = await services.scopes.named(entry.scope_id), (entry.kind, entry.ref)
             if key not in self._aside:
-                if not self._faults.concern(scope, step):
+                if not self._faults.concern(scope, step) or await _is_early(services, entry):
                     return await handler(services, entry)
                 occasion = self._occasion(services, scope, step, handler, entry)
                 self._aside[key] = asyncio.create_task(occasion, context=Context())
@@ -181,3 +187,9 @@ class FaultyAgenda:
             _log.warning("%s of %s failed: %s", entry.kind, entry.ref, type(error).__name__)
         finally:
             del self._aside[entry.kind, entry.ref]
+
+
+async def _is_early(services: Services, entry: Agenda) -> bool:
+    if entry.kind != "lease":
+        return False
+    return await services.pool.fetchval(services.transitions.sql(_LEASE_ENDED), entry.ref) is not True

@@ -8,6 +8,8 @@ import json
 import asyncpg
 import pytest
 
+from protocol3.coordinator.http.exchange import Exchanges
+
 FAULTS, CANCEL = "/testing/v1/faults", "/v1/tasks/cancel"
 STATUS = {"kind": "status", "status": 418, "body": {"any": [1, 1.0]}}
 BODIES = {
@@ -245,6 +247,20 @@ async def test_a_shutdown_ends_all_rules(started):
     await server.until_held()
     await server.stop()
     assert await cancelling == (200, "cancelled")
+
+
+@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+async def test_the_budget_goes_on(started, monkeypatch, where):
+    """HTTP-080, HTTP-081: held too long it ends as always, undone unless it was committed; nothing stays held."""
+    monkeypatch.setitem(Exchanges.__init__.__kwdefaults__, "budget_s", 2.0)
+    server = await started(test_controls=True)
+    task_id = (await server.submit())["task_id"]
+    await server.fault(CANCEL, "hold", where)
+    status, document = await server.send(CANCEL, task_id=task_id)
+    assert (status, document["code"]) == (503, "unavailable")
+    await server.until_held(0)
+    assert await state(server, task_id) == ("cancelled" if where == "committed" else "queued")
+    assert await server.post(CANCEL, task_id=task_id) == "cancelled"
 
 
 async def test_concurrent_commands_one_after_the_other(server):

@@ -142,6 +142,24 @@ async def test_a_cancel_before_the_recovery(client, clock, faults, refused, unti
     assert await client.reasons(task_id) == history
 
 
+async def test_a_renewed_attempt_does_not_expire(client, clock, faults, until):
+    """DLV-056: what was due by the former lease is no run of attempt.expire; the end of the new one is."""
+    task_id, _, assignment = await claimed(client)
+    await clock.advance(LEASE // 2)
+    await client.renew(assignment)
+    faults.add("attempt.expire", "fail", times=2)
+    await clock.advance(LEASE // 2)
+    assert (await client.renew(assignment, 2))["remaining_ms"] == LEASE
+    entry = "select due from agenda where ref = $1"
+    async with asyncio.timeout(20):
+        while await client.services.pool.fetchval(entry, task_id) == (await clock.read())["now"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+    assert faults.hits == [0]
+    await clock.advance()
+    await until(task_id, "lease_expired")
+    assert faults.hits == [2]
+
+
 async def test_a_retry_waits_for_its_delay(client, clock, report):
     """DLV-117: not claimable before, claimable at the instant."""
     _, session, assignment = await claimed(client, retry_policy=RETRY)
