@@ -33,6 +33,9 @@ COMMANDS: Final = {
     "workflow": Entry(
         module="protocol3.cli.workflow", section="Use", about="Workflows: submit, observe, send events, cancel."
     ),
+    "testing": Entry(
+        module="protocol3.cli.testing", section="Judge", about="Virtual time and faults of a server for tests."
+    ),
     "conformance": Entry(
         module="protocol3.cli.conformance", section="Judge", about="Run the conformance suite against a target."
     ),
