@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.scenario import scenario
 from protocol3_conformance.wire.strict_json import same
@@ -233,3 +235,38 @@ async def test_oversized_results(lab: Lab) -> None:
     outcome = await lab.client.outcome_until(first.workflow_id, "failed")
     assert outcome["error"]["kind"] == FAILED
     assert (await lab.client.workflow_status(first.workflow_id)).accepted()["revision"] == 1
+
+
+@scenario(
+    "children/sixty-four-inputs",
+    cites=["CHD-052", "CHD-053", "CHD-050", "CHD-027", "LIM-020", "DEC-012", "TASK-129"],
+)
+async def test_sixty_four_inputs(lab: Lab) -> None:
+    """`continue` delivers the 64 results that are oldest, then the rest; a suspend may name 64 members."""
+    await lab.client.workflow()
+    worker, children = await lab.worker(), await lab.worker(queue=lab.child_queue)
+    most, more = bound("INPUTS"), 5
+    keys = [f"k{number:02}" for number in range(most + more)]
+    first = await worker.activation()
+    await first.go_on(commands=[first.command(key, data=key) for key in keys[:most]])
+    second = await worker.activation()
+    await second.go_on(commands=[second.command(key, data=key) for key in keys[most:]])
+    ended: list[tuple[int, bytes, str]] = []
+    while len(ended) < len(keys):
+        batch = [await children.claim() for _ in range(min(8, len(keys) - len(ended)))]
+        for claim, reply in zip(batch, await asyncio.gather(*(claim.succeed() for claim in batch)), strict=True):
+            ended.append((reply["receipt"]["accepted_at"], claim.task_id.encode(), claim.event["data"]))
+    oldest = [key for _, _, key in sorted(ended)]
+    third = await worker.activation()
+    assert third.frozen["inputs"] == {}, "children that ended later got into frozen inputs"
+    await third.go_on()
+    fourth = await worker.activation()
+    assert set(fourth.frozen["inputs"]) == set(oldest[:most])
+    await fourth.go_on()
+    fifth = await worker.activation()
+    assert set(fifth.frozen["inputs"]) == set(oldest[most:])
+    await fifth.suspend(*keys[:most])
+    sixth = await worker.activation()
+    assert set(sixth.frozen["inputs"]) == set(keys[:most])
+    await sixth.complete()
+    await lab.client.workflow_until(sixth.workflow_id, "succeeded", revision=6)
