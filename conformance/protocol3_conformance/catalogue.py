@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import importlib
+import pkgutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from protocol3_conformance import scenarios as checks
 from protocol3_conformance.requirements import requirements
-from protocol3_conformance.scenario import Scenario
+from protocol3_conformance.scenario import ATTRIBUTE, Scenario
 
 WIDTH = 110
 
 
 class UnknownName(ValueError):
     """Nothing has this name; the message offers near ones."""
+
+
+def everything() -> dict[str, Scenario]:
+    """Every check of the suite by its ID, whatever this run selected."""
+    found = {}
+    for module in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(declared := getattr(value, ATTRIBUTE, None), Scenario):
+                found[declared.check_id] = declared
+    return found
 
 
 def duplicates(scenarios: Iterable[Scenario]) -> list[str]:
@@ -49,12 +62,12 @@ def explanation(identifier: str, scenarios: Sequence[Scenario]) -> str:
         raise UnknownName(f"no requirement is called {identifier}{_near(identifier, known)}")
     rule = known[identifier]
     owners = [f"{owner}  {known[owner].text}" for owner in rule.owned_by if owner in known]
-    checks = [f"{one.check_id:45} {one.title}" for one in scenarios if identifier in one.cites]
+    citing = [f"{one.check_id:45} {one.title}" for one in scenarios if identifier in one.cites]
     paragraphs = [
         f"{rule.id} ({rule.level}, part {rule.part}, {rule.section})",
         _wrapped(rule.text),
         *(f"decided by\n{_wrapped(owner)}" for owner in owners),
-        "checked by\n" + "\n".join(f"  {check}" for check in checks or ["no check of this suite cites it"]),
+        "checked by\n" + "\n".join(f"  {check}" for check in citing or ["no check of this suite cites it"]),
     ]
     return "\n\n".join(paragraphs)
 

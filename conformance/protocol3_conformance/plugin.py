@@ -215,7 +215,7 @@ class Recorder:
         path = self._config.option.report_json
         if path and self._outcomes and not hasattr(self._config, "workerinput"):
             target = self._config.stash[SESSION].target or target_of(self._config)
-            write(Path(path), target, self._outcomes)
+            write(Path(path), target, self._outcomes, complete=not self._left_out())
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self._outcomes:
@@ -225,5 +225,14 @@ class Recorder:
         summary = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
         target = self._config.stash[SESSION].target
         seed = "" if target is None else f", seed {target.seed}"
+        left_out = self._left_out()
+        rest = f", {left_out} checks of the suite left out" if left_out else ""
+        word = verdict(self._outcomes, complete=not left_out)
         terminalreporter.section("conformance")
-        terminalreporter.line(f"{verdict(self._outcomes)}: {summary}; {exchanges} exchanges{seed}")
+        terminalreporter.line(f"{word}: {summary}{rest}; {exchanges} exchanges{seed}")
+
+    def _left_out(self) -> int:
+        """Checks of the suite without an outcome; those that wait for leases are extra (`--with-expiry`)."""
+        judged = {outcome.check_id for outcome in self._outcomes}
+        due = {one.check_id for one in catalogue.everything().values() if EXPIRY not in one.profiles}
+        return len(due - judged)

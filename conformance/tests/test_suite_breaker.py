@@ -6,9 +6,7 @@ The service is our own coordinator, started as a process; nothing of it is impor
 from __future__ import annotations
 
 import asyncio
-import importlib
 import importlib.util
-import pkgutil
 import subprocess
 import sys
 import threading
@@ -18,13 +16,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from protocol3_conformance import scenarios
+from protocol3_conformance import catalogue
 from protocol3_conformance.breaker.__main__ import main
 from protocol3_conformance.breaker.breakings import BREAKINGS
 from protocol3_conformance.breaker.proxy import Proxy
 from protocol3_conformance.conductor import Conductor
 from protocol3_conformance.preflight import Foreign, preflight
-from protocol3_conformance.scenario import ATTRIBUTE, Scenario
 from protocol3_conformance.target import PROFILES, Patience, Target
 from protocol3_conformance.verdict import Outcome, State, outcome_of
 from protocol3_conformance.wire.peer import Endpoint
@@ -80,15 +77,6 @@ def broken(coordinator: str) -> Iterator[Callable[[str], str]]:
     thread.join(10)
 
 
-def every_scenario() -> dict[str, Scenario]:
-    found = {}
-    for module in pkgutil.walk_packages(scenarios.__path__, f"{scenarios.__name__}."):
-        for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(declared := getattr(value, ATTRIBUTE, None), Scenario):
-                found[declared.check_id] = declared
-    return found
-
-
 def target(url: str) -> Target:
     return Target(
         endpoint=Endpoint.parse(url),
@@ -101,7 +89,7 @@ def target(url: str) -> Target:
 
 
 def judged(url: str, *check_ids: str) -> dict[str, Outcome]:
-    known = every_scenario()
+    known = catalogue.everything()
     conductor = Conductor(target(url))
     conductor.start([known[check_id] for check_id in check_ids])
     try:

@@ -14,14 +14,13 @@ from protocol3_conformance.verdict import Outcome, State
 FORMAT = 1
 
 
-def verdict(outcomes: Iterable[Outcome]) -> str:
-    """Three states: a run that left something open is never called conformant."""
+def verdict(outcomes: Iterable[Outcome], *, complete: bool) -> str:
+    """Three states: a run that left something open, or out, is never called conformant."""
     states = {outcome.state for outcome in outcomes}
     if State.FAILED in states:
         return "not conformant"
-    if states & {State.NOT_DETERMINED, State.HARNESS_ERROR} or State.PASSED not in states:
-        return "not determined"
-    return "conformant"
+    judged = not states & {State.NOT_DETERMINED, State.HARNESS_ERROR}
+    return "conformant" if judged and complete else "not determined"
 
 
 def by_requirement(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
@@ -36,8 +35,8 @@ def by_requirement(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
     return dict(sorted(found.items()))
 
 
-def document(target: Target, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The whole report as JSON data."""
+def document(target: Target, outcomes: Sequence[Outcome], *, complete: bool) -> dict[str, Any]:
+    """The whole report as JSON data. `complete`: no check of the suite was left out, but those that wait for leases."""
     return {
         "format": FORMAT,
         "target": target.endpoint.url,
@@ -45,13 +44,16 @@ def document(target: Target, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "scope": None if target.scope is None else "/".join(target.scope),
         "program": "@".join(target.program),
         "seed": target.seed,
-        "verdict": verdict(outcomes),
+        "verdict": verdict(outcomes, complete=complete),
+        "complete": complete,
         "counts": dict(Counter(str(outcome.state) for outcome in outcomes)),
         "checks": [outcome.to_json() for outcome in outcomes],
         "requirements": by_requirement(outcomes),
     }
 
 
-def write(path: Path, target: Target, outcomes: Sequence[Outcome]) -> None:
+def write(path: Path, target: Target, outcomes: Sequence[Outcome], *, complete: bool) -> None:
     """Raises OSError when the file cannot be written."""
-    path.write_text(json.dumps(document(target, outcomes), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(document(target, outcomes, complete=complete), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
