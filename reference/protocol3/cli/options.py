@@ -1,5 +1,6 @@
 """Options and values that several commands share."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -8,6 +9,7 @@ from click import Context, Parameter
 from click.core import ParameterSource
 
 from protocol3.cli.client import Client
+from protocol3.contract import limits
 from protocol3.contract.strict_json import InvalidJson, JsonValue, decode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -27,11 +29,22 @@ def json_file(context: Context, parameter: Parameter, value: str | None) -> Json
         return None
     try:
         with click.open_file(value, "rb") as stream:
-            return decode(stream.read())
+            content = stream.read(limits.BODY_BYTES + 1)  # no more than a request may hold, so that no pipe is endless
     except OSError as failure:
         raise click.BadParameter(f"{value}: {failure.strerror}") from failure
+    if len(content) > limits.BODY_BYTES:
+        raise click.BadParameter(f"{value}: holds more than {limits.BODY_BYTES} bytes")
+    try:
+        return decode(content)
     except InvalidJson as failure:
         raise click.BadParameter(f"{value}: {failure}") from failure
+
+
+def seconds(context: Context, parameter: Parameter, value: float) -> float:
+    """A time to wait: finite and not negative."""
+    if not (math.isfinite(value) and value >= 0):
+        raise click.BadParameter("needs a number of seconds, 0 or more")
+    return value
 
 
 def json_text(context: Context, parameter: Parameter, value: str | None) -> JsonValue:
@@ -42,6 +55,13 @@ def json_text(context: Context, parameter: Parameter, value: str | None) -> Json
         return decode(value.encode("utf-8", "surrogateescape"))
     except InvalidJson as failure:
         raise click.BadParameter(f"{failure}; quote it for the shell, or use @FILE") from failure
+
+
+def wait(command: Command) -> Command:
+    """`--wait`."""
+    return click.option(
+        "--wait", type=float, callback=seconds, default=0.0, help="Seconds to wait for the end.  [default: 0]"
+    )(command)
 
 
 def given() -> set[str]:

@@ -1,11 +1,13 @@
 """The one JSON result on standard output: compact for programs, indented on a terminal."""
 
 import json
+import os
 import re
 import sys
 
 import click
 
+from protocol3.cli.failure import CliFailure
 from protocol3.contract.strict_json import JsonValue, encode
 
 # Controls that JSON text may hold raw and a terminal might obey; the escape is the same JSON.
@@ -13,9 +15,25 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def emit(result: JsonValue) -> None:
-    """Print the result and flush it, so that a reader of the pipe has it while the command goes on."""
-    if sys.stdout.isatty():
-        text = json.dumps(result, ensure_ascii=False, indent=2)
-        click.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
-    else:
-        click.echo(encode(result))
+    """Print the result and flush it, so that a reader of the pipe has it while the command goes on.
+
+    Raises CliFailure where nothing can be written: a result that nobody gets is not a success.
+    """
+    if sys.stdout is None:  # closed by whoever started us
+        raise _unwritten("it is closed")
+    try:
+        if sys.stdout.isatty():
+            text = json.dumps(result, ensure_ascii=False, indent=2)
+            click.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        else:
+            click.echo(encode(result))
+    except BrokenPipeError:
+        raise  # the reader has seen enough
+    except OSError as failure:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is buffered is lost; do not fail again at exit
+        raise _unwritten(failure.strerror) from failure
+
+
+def _unwritten(why: str | None) -> CliFailure:
+    message = f"the result could not be written to standard output: {why}"
+    return CliFailure(message, code="output", advice="what the command did is done; ask for its state")

@@ -2,13 +2,14 @@
 
 import importlib
 import importlib.util
+import sys
 from dataclasses import dataclass
 from typing import Final
 
 import click
 
 from protocol3 import __version__
-from protocol3.cli.failure import missing_extra
+from protocol3.cli.failure import Rejected, missing_extra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,5 +102,19 @@ def root() -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """The console script. Words that are no UTF-8 text are refused before any command sees them."""
+    for word in sys.argv[1:]:
+        if not _is_text(word):
+            refused = Rejected(f"{word!a} is not UTF-8 text", code="invalid_input", advice="check the locale (LANG)")
+            refused.show()
+            sys.exit(refused.exit_code)
     root(prog_name="protocol3")
+
+
+def _is_text(word: str) -> bool:
+    """False for what the shell passed in another encoding: it arrives as lone surrogates."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

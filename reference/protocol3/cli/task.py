@@ -73,7 +73,7 @@ def status(client: Client, tenant: str, namespace: str, task: str) -> None:
 @options.server
 @options.scope(required=True)
 @task_id
-@click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for the end.  [default: 0]")
+@options.wait
 def result(client: Client, tenant: str, namespace: str, task: str, wait: float) -> None:
     """The outcome of a task; null while it is unfinished. A task that failed is a successful answer."""
     report(client, "/v1/tasks", options.scope_query(tenant, namespace, task_id=task), wait)

@@ -41,7 +41,7 @@ def status(client: Client, tenant: str, namespace: str, workflow: str) -> None:
 @options.server
 @options.scope(required=True)
 @workflow_id
-@click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for the end.  [default: 0]")
+@options.wait
 def result(client: Client, tenant: str, namespace: str, workflow: str, wait: float) -> None:
     """The outcome of a workflow; null while it is unfinished. A workflow that failed is a successful answer."""
     report(client, "/v1/workflows", options.scope_query(tenant, namespace, workflow_id=workflow), wait)

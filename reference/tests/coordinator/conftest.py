@@ -264,7 +264,7 @@ class ScopeFaults:
 
     async def _until(self, true: Callable[[], Any]) -> Any:
         async with asyncio.timeout(PATIENCE_S):
-            while not (found := true()):  # noqa: ASYNC110
+            while not (found := true()):
                 await asyncio.sleep(0.002)
         return found
 

@@ -200,7 +200,7 @@ async def test_the_loop_rises_for_an_entry_that_comes_sooner(client):
     due = await pool.fetchval("update agenda set due = due - 59950 where ref = $1 returning due", task_id)
     client.services.agenda.ring(due)
     async with asyncio.timeout(20):
-        while (await client.read("task_status", task_id))["state"] == "active":  # noqa: ASYNC110
+        while (await client.read("task_status", task_id))["state"] == "active":
             await asyncio.sleep(0.005)
     assert (await client.reasons(task_id))[-2:] == ["lease_expired", "retry_scheduled"]
 

@@ -74,14 +74,14 @@ class Desk:
 
     async def until(self, condition: Any) -> None:
         async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110
+            while not condition():
                 await asyncio.sleep(0.001)
 
     async def gone(self, *obligations: Obligation) -> None:
         ids = [obligation.id for obligation in obligations]
         async with asyncio.timeout(20):
             text = "select count(*) from obligation where id = any($1)"
-            while await self.services.pool.fetchval(text, ids):  # noqa: ASYNC110
+            while await self.services.pool.fetchval(text, ids):
                 await asyncio.sleep(0.002)
 
 

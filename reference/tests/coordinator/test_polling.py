@@ -14,7 +14,7 @@ from protocol3.coordinator.budget import exchange_deadline
 async def until_waiting(client, count=1):
     """Until that many polls wait in a dispatcher."""
     async with asyncio.timeout(20):
-        while client.services.dispatchers.waiting < count:  # noqa: ASYNC110
+        while client.services.dispatchers.waiting < count:
             await asyncio.sleep(0.001)
 
 

@@ -32,7 +32,7 @@ async def other(client: Any, database: str, programs: Any) -> AsyncIterator[Any]
 async def listening(pool: asyncpg.Pool[asyncpg.Record], count: int) -> None:
     text = "select count(*) from pg_stat_activity where application_name = 'protocol3 hints' and wait_event is not null"
     async with asyncio.timeout(20):
-        while await pool.fetchval(text) < count:  # noqa: ASYNC110
+        while await pool.fetchval(text) < count:
             await asyncio.sleep(0.005)
 
 
@@ -43,7 +43,7 @@ async def test_a_hint_wakes_the_polls_of_another_process(client, other, monkeypa
     session = await other.open()
     poll = asyncio.create_task(other.poll(session, 1, wait_ms=20_000))
     async with asyncio.timeout(20):
-        while not other.services.dispatchers.waiting:  # noqa: ASYNC110
+        while not other.services.dispatchers.waiting:
             await asyncio.sleep(0.001)
     task_id = (await client.submit())["task_id"]
     assert (await poll)["assignment"]["lease"]["owner"]["task_id"] == task_id
@@ -55,7 +55,7 @@ async def test_a_lost_hint_costs_a_second(client, other, monkeypatch):
     session = await other.open()
     poll = asyncio.create_task(other.poll(session, 1, wait_ms=20_000))
     async with asyncio.timeout(20):
-        while not other.services.dispatchers.waiting:  # noqa: ASYNC110
+        while not other.services.dispatchers.waiting:
             await asyncio.sleep(0.001)
     await client.submit()
     assert (await poll)["disposition"] == "assigned"

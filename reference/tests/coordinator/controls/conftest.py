@@ -82,7 +82,7 @@ class Wire:
     async def until_held(self, count: int = 1) -> list[Any]:
         """What is held, once it is as many."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(held := (await self.get(FAULTS))["held"]) != count:  # noqa: ASYNC110
+            while len(held := (await self.get(FAULTS))["held"]) != count:
                 await asyncio.sleep(0.002)
         return list(held)
 

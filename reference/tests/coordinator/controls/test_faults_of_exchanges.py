@@ -37,7 +37,7 @@ async def hits(server):
 
 async def until_hits(server, *wanted):
     async with asyncio.timeout(20):
-        while await hits(server) != list(wanted):  # noqa: ASYNC110
+        while await hits(server) != list(wanted):
             await asyncio.sleep(0.002)
 
 

@@ -63,7 +63,7 @@ async def test_other_processes_hear_of_an_advance(started, advanced, monkeypatch
     one, other = await started(test_controls=True), await started(test_controls=True)
     listeners = "select count(*) from pg_stat_activity where application_name = 'protocol3 hints' and state = 'idle'"
     async with asyncio.timeout(20):
-        while await advanced.fetchval(listeners) < 2:  # noqa: ASYNC110
+        while await advanced.fetchval(listeners) < 2:
             await asyncio.sleep(0.005)
     session = await one.post("/v1/worker-sessions", queue="q", concurrency=1)
     poll = {"queue": "q", "worker_session_id": session["id"], "consumer_id": 0, "sequence": 1, "wait_ms": 20_000}

@@ -21,7 +21,7 @@ def until(client):
 
     async def wait(task_id: str, reason: str) -> list[str]:
         async with asyncio.timeout(20):
-            while reason not in (reasons := await client.reasons(task_id)):  # noqa: ASYNC110
+            while reason not in (reasons := await client.reasons(task_id)):
                 await asyncio.sleep(0.002)
         return reasons
 
@@ -152,7 +152,7 @@ async def test_a_renewed_attempt_does_not_expire(client, clock, faults, until):
     assert (await client.renew(assignment, 2))["remaining_ms"] == LEASE
     entry = "select due from agenda where ref = $1"
     async with asyncio.timeout(20):
-        while await client.services.pool.fetchval(entry, task_id) == (await clock.read())["now"]:  # noqa: ASYNC110
+        while await client.services.pool.fetchval(entry, task_id) == (await clock.read())["now"]:
             await asyncio.sleep(0.002)
     assert faults.hits == [0]
     await clock.advance()
@@ -230,5 +230,5 @@ async def test_no_other_scope_notices(client, clock, services):
 
 async def waiting(client):
     async with asyncio.timeout(20):
-        while not client.services.dispatchers.waiting:  # noqa: ASYNC110
+        while not client.services.dispatchers.waiting:
             await asyncio.sleep(0.001)

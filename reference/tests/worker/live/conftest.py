@@ -42,7 +42,7 @@ class Bench:
     async def until(self, condition: Callable[[], Any]) -> None:
         """Look again after every turn of the loop until the condition holds."""
         async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 - many different things are looked at
+            while not condition():
                 await asyncio.sleep(0.001)
 
     async def flushed(self) -> None:

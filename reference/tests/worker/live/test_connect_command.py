@@ -61,7 +61,7 @@ def exists(path: Path) -> bool:
 
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - a file that another process writes
+        while not condition():
             await asyncio.sleep(0.01)
 
 

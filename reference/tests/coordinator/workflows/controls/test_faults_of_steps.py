@@ -84,7 +84,7 @@ STEPS = [
 
 async def reached(done):
     async with asyncio.timeout(20):
-        while not await done():  # noqa: ASYNC110
+        while not await done():
             await asyncio.sleep(0.002)
 
 
@@ -199,7 +199,7 @@ async def test_backoff_without_an_advance(situations, faults, services):
     await faults.until_hits(1)
     pool = services.pool
     async with asyncio.timeout(20):
-        while not (row := await pool.fetchrow("select tries, ready_real from obligation where tries > 0")):  # noqa: ASYNC110
+        while not (row := await pool.fetchrow("select tries, ready_real from obligation where tries > 0")):
             await asyncio.sleep(0.002)
     assert row["tries"] == 1
     assert FIRST_RETRY_MS == 500

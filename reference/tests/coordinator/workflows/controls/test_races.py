@@ -223,7 +223,7 @@ async def test_an_advance_with_hold_meets_what_is_held(flow, clock, faults):
     advancing = asyncio.create_task(clock.advance(HOUR, leases="hold"))
     text = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     async with asyncio.timeout(20):
-        while not await flow.services.pool.fetchval(text):  # noqa: ASYNC110
+        while not await flow.services.pool.fetchval(text):
             await asyncio.sleep(0.002)
     faults.release()
     assert (await advancing)["live_attempts"] == 1

@@ -158,5 +158,5 @@ async def test_other_scopes_keep_their_waits(flow, clock, services):
 
 async def asked(programs, times):
     async with asyncio.timeout(20):
-        while programs.asked < times:  # noqa: ASYNC110
+        while programs.asked < times:
             await asyncio.sleep(0.002)
