@@ -19,7 +19,7 @@ from typing import Any
 
 import schemathesis
 
-from protocol3_spec import routes
+from protocol3_spec import limits, routes
 from protocol3_spec.validation import problems
 
 URL = os.environ["FUZZ_URL"]
@@ -29,6 +29,8 @@ FRESH_S = 20
 LONGEST_WAIT_MS = 20
 
 ROUTES = {(route["method"], route["path"]): route for route in routes()}
+REFUSED_LATER = {"acquire", "confirm_quiescence", "commit_local_result", "accept_fork"}
+"""Operations that answer 400 to a valid body too: another consumer, no report yet, a full ledger (DLV-011, DLV-102)."""
 SEEN: defaultdict[str, Counter[str]] = defaultdict(Counter)
 atexit.register(lambda: Path(os.environ["FUZZ_SEEN"]).write_text(json.dumps(SEEN)))
 
@@ -179,3 +181,31 @@ def protocol_vocabulary(context: Any, response: Any, case: Any) -> None:
     name = route["reply"] if response.status_code == 200 else "error"
     found = problems(name, json.loads(response.content))
     assert not found, f"{name}: {'; '.join(map(str, found))}"
+
+
+def integer(digits: str) -> int | float:
+    """JSON-020, JSON-022: the decoder's part of the verdict."""
+    if digits == "-0":
+        return -0.0
+    if not limits()["INTEGER_MIN"].value <= int(digits) <= limits()["INTEGER_MAX"].value:
+        raise ValueError("integer out of range")
+    return int(digits)
+
+
+@schemathesis.check
+def request_verdict(context: Any, response: Any, case: Any) -> None:
+    """A body that breaks its schema is refused as such; one that does not is refused only for what no schema says."""
+    route = ROUTES.get((case.method, case.path))
+    if route is None or "request" not in route or response.status_code in (413, 415):
+        return
+    try:
+        body = json.loads(response.request.body or b"", parse_int=integer)
+    except ValueError:
+        assert response.status_code == 400, "took a body that breaks the JSON profile"
+        return
+    found = problems(route["request"], body)
+    if found:
+        late = {404, 409} if route["operation"] == "settle" else set()  # the texts of its trace are judged last
+        assert response.status_code in {400} | late, f"took a body that is invalid: {'; '.join(map(str, found))}"
+    elif response.status_code == 400:
+        assert route["operation"] in REFUSED_LATER, f"refused a valid body: {response.text[:300]}"
