@@ -11,6 +11,8 @@ _PCT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 def decode(raw: str | bytes) -> dict[str, str]:
     """Names and values of a raw query (HTTP-050…053). Raises Refusal; any name is taken."""
     octets = raw.encode("utf-8", "surrogateescape") if isinstance(raw, str) else raw
+    if b"#" in octets:  # would begin a fragment, so it is not legal in a query (HTTP-052)
+        raise invalid("query", "a # must be escaped")
     found: dict[str, str] = {}
     for piece in octets.split(b"&"):
         name, equals, value = piece.partition(b"=")

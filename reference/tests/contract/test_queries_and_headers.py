@@ -65,6 +65,8 @@ def test_queries() -> None:
         (TaskQuery.from_query, "tenant_id=a&namespace=b"),
         (TaskQuery.from_query, TASK + "&limit=1"),
         (TaskQuery.from_query, TASK + "&%74ask_id=x"),
+        (TaskQuery.from_query, TASK + "#x"),
+        (TaskQuery.from_query, "#" + TASK),
         (TaskQuery.from_query, "tenant_id=&namespace=b&task_id=c"),
         (TaskQuery.from_query, "tenant_id=a&namespace=b&task_id=%00"),
         (AttemptQuery.from_query, TASK),

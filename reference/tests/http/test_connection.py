@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 
 import pytest
 
@@ -66,6 +67,33 @@ async def test_a_client_that_only_connects_and_leaves(edge):
     wire = await edge.connect()
     wire.end()
     assert await wire.ended()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1"])
+async def test_clients_that_leave_as_soon_as_they_are_connected_leave_nothing_behind(edge, sent):
+    """HTTP-001; the end of a client's half can be read before aiohttp's task for the connection has run"""
+
+    def come_and_go() -> None:
+        for _ in range(50):
+            with socket.create_connection(("127.0.0.1", edge.listener.port)) as client:
+                client.sendall(sent)
+
+    await asyncio.to_thread(come_and_go)
+    assert await (await edge.connect()).still_serves()  # accepted after all of them
+    async with asyncio.timeout(10):
+        while len(edge.listener._connections.connections) > 1:  # aiohttp has no event for it
+            await asyncio.sleep(0)
+
+
+async def test_a_client_that_half_closes_as_soon_as_it_is_connected_is_closed(edge):
+    """HTTP-001"""
+
+    def half_close() -> bytes:
+        with socket.create_connection(("127.0.0.1", edge.listener.port), timeout=10) as client:
+            client.shutdown(socket.SHUT_WR)
+            return client.recv(1)
+
+    assert [await asyncio.to_thread(half_close) for _ in range(5)] == [b""] * 5
 
 
 @pytest.mark.parametrize("sent", [b"", b"12", b"1234"])
@@ -214,6 +242,18 @@ async def test_a_refusal_without_the_body_ends_the_connection(wire, target, fiel
         b"GET / HTTP/1.1\r\nHost: test\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: test\r\n" + b"X: y\r\n" * 200 + b"\r\n",
         b"GET / HTTP/1.1\r\nHost: test\r\n" + b"X: y\r\n" * 200_000 + b"\r\n",
+        b"GET http://xn--a/health/live HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://user:secret@xn--a:1/health/live HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://xn--?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"POST https://ok.xn--a/v1/both HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\n1",
+        b"CONNECT xn--a:80 HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://[::1/v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://[x]/v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://a:99999/v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://a:b/v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://@/v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http://test#/v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"GET http:///v1/get?a=b HTTP/1.1\r\nHost: test\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
@@ -228,6 +268,44 @@ async def test_bytes_that_are_no_request_get_a_bare_400_and_no_word_in_the_log(w
     assert answer.one("Connection") == "close"
     assert await wire.ended()
     assert [record for record in caplog.records if record.name != "asyncio"] == []
+
+
+async def test_a_fault_of_the_parser_itself_is_a_bare_400_and_no_word_in_the_log(edge, wire, caplog):
+    """Below HTTP routing: whatever the parser raises, the client is answered and the connection ends"""
+
+    class Faulty:
+        def feed_data(self, data):
+            raise RuntimeError(f"the secret payload {data!r}")
+
+        def message_consumed(self):
+            pass
+
+    assert await wire.still_serves()
+    edge.connection()._parser._parser = Faulty()
+    answer = await wire.ask(wire.request("/v1/both", b"1"))
+    assert (answer.status, answer.body) == (400, b"")
+    assert await wire.ended()
+    assert caplog.records == []
+
+
+async def test_requests_in_one_packet_with_an_unreadable_target_are_answered(edge, wire):
+    """HTTP-001; what follows the first malformed one has no meaning"""
+    bad = wire.head("GET", "http://xn--a/v1/get?a=b")
+    await wire.send(wire.request("/v1/both", b"1") + bad + wire.request("/v1/both", b"2"))
+    assert (await wire.answer()).json == 1
+    assert (await wire.answer()).status == 400
+    assert await wire.ended()
+    assert len(edge.operations.commands) == 1
+
+
+async def test_requests_parsed_after_a_pause_with_an_unreadable_target_are_answered(edge, wire):
+    """HTTP-001: more than aiohttp queues at once, so that it parses the rest in one piece"""
+    before = b"".join(wire.request("/v1/both", b"%d" % n) for n in range(120))
+    await wire.send(before + wire.head("GET", "http://xn--a/v1/get?a=b") + wire.request("/v1/both", b"2"))
+    assert [(await wire.answer()).json for _ in range(120)] == list(range(120))
+    assert (await wire.answer()).status == 400
+    assert await wire.ended()
+    assert len(edge.operations.commands) == 120
 
 
 async def test_a_fault_of_the_connection_itself_is_logged_without_its_text(wire, monkeypatch, caplog):
@@ -327,6 +405,7 @@ async def test_a_client_that_wants_to_close_is_closed(wire):
         ("HTTP://other:1/v1/get?a=b", 200),
         ("http://test", 404),
         ("http://test?/v1/get", 404),
+        ("http://test/v1/get#?a=b", 404),
         ("http://test/v1/unknown", 404),
     ],
 )

@@ -19,10 +19,26 @@ async def test_the_limit_of_a_query_counts_raw_bytes(wire, size, status):
 
 
 @pytest.mark.parametrize(
-    "query", ["", "?", "?&", "?a", "?a=1&", "?&a=1", "?a=1&&b=2", "?a=%", "?a=%4", "?a=%GG", "?a=%ff"]
+    "query",
+    [
+        "",
+        "?",
+        "?&",
+        "?a",
+        "?a=1&",
+        "?&a=1",
+        "?a=1&&b=2",
+        "?a=%",
+        "?a=%4",
+        "?a=%GG",
+        "?a=%ff",
+        "?a=1#",
+        "?a=1#b",
+        "?#a=1",
+    ],
 )
 async def test_malformed_queries(edge, wire, query):
-    """HTTP-050, HTTP-051, HTTP-059"""
+    """HTTP-050, HTTP-051, HTTP-052 (a `#` is not legal in a query), HTTP-059"""
     answer = await wire.get("/v1/get" + query)
     assert answer.code == (400, "invalid_input")
     assert answer.json["message"].startswith("query")
@@ -43,6 +59,7 @@ async def test_names_collide_after_decoding(wire):
         ("a=%c3%A9", "\u00e9"),
         ("a=", ""),
         ("a=%00", "\x00"),
+        ("a=%23", "#"),
         ("a=!$'()*,[]", "!$'()*,[]"),
     ],
 )
@@ -56,6 +73,13 @@ async def test_raw_bytes_that_no_target_may_hold_get_a_bare_400(wire, octets):
     """Outside RFC 3986, so this is no request line; escaped they are data (HTTP-051)"""
     answer = await wire.ask(wire.head("GET", f"/v1/get?a={octets}"))
     assert (answer.status, answer.body) == (400, b"")
+
+
+@pytest.mark.parametrize("target", ["/v1/get#", "/v1/get#x", "/v1/get#?a=1", "/v1/get#x?a=1", "/health/live#x"])
+async def test_a_number_sign_before_the_query_belongs_to_the_path(wire, target):
+    """HTTP-004, HTTP-010: a request target has no fragment"""
+    assert (await wire.get(target)).code == (404, "route_not_found")
+    assert await wire.still_serves()
 
 
 async def test_a_post_has_no_query(edge, wire):

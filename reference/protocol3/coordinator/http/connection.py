@@ -6,7 +6,10 @@ does otherwise than the contract is corrected here, on these private attributes 
 - `_messages`: requests parsed and not yet taken up, pairs of head and body; a head may be an `_ErrInfo` instead;
 - `_ErrInfo`: what stands in that queue when the parser gave up;
 - `_reading_paused`: set while a body fills faster than it is read;
-- `_waiter`: pending while the connection waits for its next request, None while a request is being answered.
+- `_parser`: wrapped, see `parser.py`;
+- `_request_count`: requests parsed so far;
+- `_waiter`: set while the connection waits for its next request; None while a request is being answered, and before
+  the task of the connection has run.
 
 `reference/tests/http/test_connection.py` has a case for each correction, so that an upgrade that breaks one is seen.
 """
@@ -25,6 +28,7 @@ from aiohttp.web_server import Server
 
 from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.http import log
+from protocol3.coordinator.http.parser import Parser
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
 
 LINGER_S: Final = 2.0
@@ -55,6 +59,7 @@ class Connection(RequestHandler):
             max_field_size=TARGET_BYTES,
             max_line_size=TARGET_BYTES,
         )
+        self._parser = Parser(self._parser)  # type: ignore[assignment]  # has what aiohttp calls of it
         self.ended = False
         self.cut: StreamReader | None = None
         self.invited: StreamReader | None = None
@@ -96,7 +101,7 @@ class Connection(RequestHandler):
         self._gone.set()
         self._cut_body()
         self._abandon_wait()
-        idle = self._waiter is not None and not self._waiter.done() and not self._messages
+        idle = not self._messages and (self._waiter is not None or not self._request_count)
         self.keep_alive(False)
         return not idle
 

@@ -186,7 +186,10 @@ class Exchanges:
 
 
 def _target(raw: str) -> tuple[str, str, str]:
-    """Path, `?` if there is one, query. The absolute form of a target stands for its path (RFC 9112 section 3.2.2)."""
+    """Path, `?` if there is one, query. The absolute form of a target stands for its path (RFC 9112 section 3.2.2).
+
+    A `#` stays where it is; no known path has one (HTTP-004).
+    """
     path, mark, query = raw.partition("?")
     if not path.startswith("/"):
         path = "/" + path.partition("://")[2].partition("/")[2]
