@@ -2,7 +2,7 @@
 
 from protocol3.contract.limits import DATA_DEPTH
 from protocol3.contract.refusal import Refusal, invalid
-from protocol3.contract.strict_json import JsonValue, deeper_than, encode
+from protocol3.contract.strict_json import JsonValue, deeper_than, depth, encode
 
 
 def application_value(
@@ -10,10 +10,14 @@ def application_value(
 ) -> JsonValue:
     """The value unchanged, if it fits (JSON-032, JSON-055, JSON-084)."""
     if isinstance(value, str | list | dict):
-        text = encode(value)
-        if max_bytes is not None and len(text) > max_bytes:
-            raise too_large(at, max_bytes)
-        if deeper_than(max_depth, text):
+        if max_bytes is None:
+            deep = depth(value) > max_depth
+        else:
+            text = encode(value)
+            if len(text) > max_bytes:
+                raise too_large(at, max_bytes)
+            deep = deeper_than(max_depth, text)
+        if deep:
             raise invalid(at, f"must not nest deeper than {max_depth}")
     return value
 

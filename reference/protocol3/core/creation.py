@@ -39,7 +39,7 @@ def create_task(
     Without a key it has none that anybody could submit or meet (WF-012).
 
     `descriptor` and `origin_trace` are compact JSON of the pinned descriptor and the accepted carrier, `data` that of
-    the input's data where it is stored already and the input comes without.
+    the input's data where it is there already.
     """
     task = Task(
         id=fresh("task"),

@@ -35,6 +35,7 @@ def known(identity: bytes, submitted: Submitted | None) -> Verdict | None:
 def submit(
     command: SubmitCommand,
     identity: bytes,
+    data: bytes,
     descriptor: Descriptor,
     submitted: Submitted | None,
     *,
@@ -44,6 +45,7 @@ def submit(
 ) -> Verdict:
     """Replies with the task and its body, new or as they stand (TASK-100, TASK-104).
 
+    `identity` and `data` (compact) are those of the input, made once however often this is decided.
     The insertion of the key is the guard: who loses is decided again and finds the winner (TASK-110).
     """
     verdict = known(identity, submitted)
@@ -59,6 +61,7 @@ def submit(
         descriptor=encode(descriptor.to_json()),
         origin_trace=None if command.origin_trace is None else encode(command.origin_trace.to_json()),
         idempotency_key=command.idempotency_key,
+        data=data,
     )
     draft.write(
         Submission(scope_id=scope_id, space=SPACE, key=command.idempotency_key, subject_id=task.id, identity=identity)

@@ -85,6 +85,38 @@ def test_small_floats_among_strings(number: float) -> None:
     )
 
 
+odd_floats = st.floats(1e-10, 1e-4).map(lambda number: -number) | st.floats(1e-10, 1e-4)
+odd_texts = st.text(st.sampled_from('1.e-056789,:[]{}"\\%s\n'), max_size=12) | st.sampled_from(
+    ["1e-07", '"1e-05', ",1e-06,", "1.5e-05%s", "%", '\\"', "\\"]
+)
+
+
+def spelled(value: Any) -> str:
+    """Compact text, written piece by piece: the long way to what `encode` does at once."""
+    match value:
+        case float():
+            return float_text(value)
+        case list():
+            return f"[{','.join(map(spelled, value))}]"
+        case dict():
+            return f"{{{','.join(f'{spelled(name)}:{spelled(member)}' for name, member in value.items())}}}"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+@given(
+    st.recursive(
+        odd_floats | floats | odd_texts | st.integers(INTEGER_MIN, INTEGER_MAX),
+        lambda inner: st.lists(inner) | st.dictionaries(odd_texts, inner),
+        max_leaves=30,
+    )
+)
+@example(["1e-07", 1e-7, {'"1e-05,': -1.25e-5, '\\"': [1e-5, "%s", 1e-6, 1e-9, 1e-10, 1e-15, 1e16]}, "\\", 9.5e-5])
+def test_odd_floats_among_odd_texts(value: Any) -> None:
+    """JSON-052, JSON-054: every float is spelled as if it were alone, no name and no string is touched."""
+    assert encode(value).decode() == spelled(value)
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_only_finite_floats_are_written(number: float) -> None:
     with pytest.raises(InvalidJson):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -75,6 +76,23 @@ def test_stored_command_is_the_command(make, output):
     assert SettleCommand.from_json(decode(whole_command(stored))).identity() == stored.identity
     size = compact_size(command.to_json()) - len(',"processing_trace":null')
     assert EncodedCommand.of(command).size == size
+
+
+def test_an_output_is_encoded_twice_at_most(make, monkeypatch):
+    """Its compact form is stored and measured, its canonical form identifies; 8 MiB allow no more (JSON-067)."""
+    document = make.command(outcome=Success(output=["MARK", 1e-7])).to_json()
+    encoded = []
+    whole = json.JSONEncoder.encode
+
+    def counted(encoder, value):
+        encoded.append(whole(encoder, value))
+        return encoded[-1]
+
+    monkeypatch.setattr(json.JSONEncoder, "encode", counted)
+    command = SettleCommand.from_json(document)
+    verdict = settle(make.settling(command, make.task(), make.attempt()), make.fresh())
+    assert any(isinstance(record, r.Settlement) for record in verdict.records)
+    assert sum("MARK" in text for text in encoded) == 2
 
 
 @pytest.mark.parametrize("changes", [{"error": "io"}, {"outcome": "program"}])

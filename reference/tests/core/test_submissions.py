@@ -6,7 +6,7 @@ import pytest
 
 from protocol3.contract.models.common import Descriptor
 from protocol3.contract.models.tasks import SubmitCommand
-from protocol3.contract.strict_json import decode
+from protocol3.contract.strict_json import decode, encode
 from protocol3.core import records as r
 from protocol3.core.submission import Submitted, submit
 from protocol3.core.verdict import QueueWake
@@ -19,9 +19,8 @@ def command(trace=None, **input):
 
 def decide(make, asked, submitted=None):
     descriptor = Descriptor.from_json(decode(make.descriptor))
-    return submit(
-        asked, asked.input.identity(), descriptor, submitted, scope_id=7, clock=make.clock(), fresh=make.fresh()
-    )
+    identity, data = asked.input.identity(), encode(asked.input.data)
+    return submit(asked, identity, data, descriptor, submitted, scope_id=7, clock=make.clock(), fresh=make.fresh())
 
 
 def test_first_acceptance(make, written, reasons):

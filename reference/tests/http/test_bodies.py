@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from protocol3.coordinator.budget import computed
 from protocol3.coordinator.http.routes import Route
 
 JSON = "Content-Type: application/json"
@@ -181,22 +182,26 @@ async def test_requests_after_every_kind_of_refusal(wire):
         assert await wire.still_serves()
 
 
-async def test_large_bodies_are_decoded_beside_the_loop(start):
-    """8 MiB take a while; other exchanges must not wait for it."""
+async def test_large_bodies_are_worked_on_beside_the_loop(start):
+    """8 MiB take a while to decode and to encode; other exchanges must not wait for it."""
     in_main_thread = []
 
     def decode(raw: bytes) -> Command:
         in_main_thread.append(threading.current_thread() is threading.main_thread())
         return Command(value=len(raw))
 
+    async def encoded() -> Any:
+        return await computed(lambda: decode(b"").value)
+
     route = Route(
         method="POST", path="/v1/large", request_limit=8 << 20, reply_limit=10, decode=decode, operation="echo"
     )
     edge = await start(routes=[route])
+    edge.operations.act = encoded
     wire = await edge.connect()
-    assert (await wire.post("/v1/large", b"0" * 262_144)).json == 262_144
-    assert (await wire.post("/v1/large", b"0" * (8 << 20))).json == 8 << 20
-    assert in_main_thread == [True, False]
+    for size in (262_144, 8 << 20, 1):
+        assert (await wire.post("/v1/large", b"0" * size)).status == 200
+    assert in_main_thread == [True, True, False, False, True, True]
 
 
 @pytest.mark.parametrize(

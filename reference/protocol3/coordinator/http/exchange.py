@@ -15,16 +15,13 @@ from protocol3.contract.limits import EXCHANGE_MS
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal, invalid
 from protocol3.contract.strict_json import JsonValue, encode
-from protocol3.coordinator.budget import exchange_deadline
+from protocol3.coordinator.budget import body_bytes, computed, exchange_deadline
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http import log
 from protocol3.coordinator.http.body import read_body, refuse_body, uninvited
 from protocol3.coordinator.http.connection import Connection
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
 from protocol3.coordinator.http.routes import ROUTES, Command, Route, scope_of, waits
-
-THREAD_BYTES: Final = 262_144
-"""A body above this size is decoded in a thread: 8 MiB take about 0.2 s, and other exchanges must not wait for it."""
 
 _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
@@ -209,9 +206,8 @@ async def _command(route: Route, request: BaseRequest, query: str) -> Command:
     headers = request.headers
     media_type.check(headers.getall("Content-Type", ()), headers.getall("Content-Encoding", ()))  # HTTP-016
     body = await read_body(request, route.request_limit)
-    if len(body) > THREAD_BYTES:
-        return await asyncio.to_thread(route.decode, body)
-    return route.decode(body)
+    body_bytes.set(len(body))
+    return await computed(lambda: route.decode(body))
 
 
 def _cancelled() -> bool:

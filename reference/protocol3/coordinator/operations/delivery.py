@@ -18,7 +18,7 @@ from protocol3.contract.models.delivery import (
 )
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
-from protocol3.coordinator.budget import exchange_deadline
+from protocol3.coordinator.budget import computed, exchange_deadline
 from protocol3.coordinator.services import Services
 from protocol3.core import acquisition, renewal, sessions, settlement, task_views
 from protocol3.core.acquisition import Admitted, Assigned
@@ -124,7 +124,7 @@ async def renew(services: Services, command: RenewCommand) -> JsonValue:
 async def settle(services: Services, command: SettleCommand) -> JsonValue:
     """The receipt and the state of the task (DLV-070..091)."""
     scope_id = await _scope_id(services, command.owner)
-    encoded = settlement.EncodedCommand.of(command)
+    encoded = await computed(lambda: settlement.EncodedCommand.of(command))
     reply: SettleReply = await services.transitions.run(
         ("task", command.owner.task_id),
         loads.settling(services.transitions.sql, scope_id, command, encoded),

@@ -8,7 +8,8 @@ from protocol3.contract.limits import HISTORY_PAGE
 from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.contract.models.tasks import AttemptQuery, HistoryQuery, SubmitCommand, TaskCancel, TaskQuery
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import JsonValue
+from protocol3.contract.strict_json import JsonValue, encode
+from protocol3.coordinator.budget import computed
 from protocol3.coordinator.services import Services
 from protocol3.core import cancellation, submission, task_views
 from protocol3.core.records import Task, TaskBody
@@ -24,7 +25,7 @@ async def submit_task(services: Services, command: SubmitCommand) -> bytes:
     """The snapshot of the task, new or as it stands (TASK-100..115)."""
     scope = command.input.scope
     scope_id = await services.scopes.require(scope)
-    identity = command.input.identity()
+    identity = await computed(command.input.identity)
     load = loads.submitted(services.transitions.sql, scope_id, command.idempotency_key)
     task, body = await _known(services, load, identity) or await _accepted(services, load, command, identity, scope_id)
     return task_views.snapshot(scope, task, body)
@@ -56,10 +57,13 @@ async def _accepted(
         if competitor is None:
             raise
         return competitor
+    data = await computed(lambda: encode(command.input.data))
 
     def decide(loaded: _Known, fresh: Fresh) -> Verdict:
         submitted, clock = loaded
-        return submission.submit(command, identity, descriptor, submitted, scope_id=scope_id, clock=clock, fresh=fresh)
+        return submission.submit(
+            command, identity, data, descriptor, submitted, scope_id=scope_id, clock=clock, fresh=fresh
+        )
 
     accepted: tuple[Task, TaskBody] = await services.transitions.run(
         ("submission", scope_id, command.idempotency_key), load, decide
