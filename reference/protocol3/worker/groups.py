@@ -1,45 +1,97 @@
 """The end of processes and process groups."""
 
 import asyncio
+import contextlib
+import ctypes
 import os
+import select
+import signal
 import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from protocol3.worker.failures import ExecutionFailed
 
 _EXIT_WAIT_S: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
 _DEAD_STATES: Final = ("Z", "X", "x")
 
 
-async def wait_for_exit(process: subprocess.Popen[bytes]) -> None:
-    """Reap a process that was killed. Raises ``timed_out`` if the kernel does not let it go within a second."""
-    if process.poll() is not None:
-        return
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        await _wait_in_thread(process)
-        return
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(descriptor, ended.set)
-    try:
-        async with asyncio.timeout(_EXIT_WAIT_S):
-            await ended.wait()
-    except TimeoutError:
-        raise ExecutionFailed("timed_out", "the killed program has not ended yet") from None
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
-    process.wait()
+def die_with_worker() -> Callable[[], None] | None:
+    """What a new process does before its program, so that KILL reaches it when its worker is gone; None elsewhere.
+
+    Linux sends the signal when the *thread* that started the process ends: that of the event loop.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl, worker = ctypes.CDLL(None).prctl, os.getpid()  # loaded before the fork
+
+    def follow() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != worker:  # it was killed before the call
+            os._exit(1)
+
+    return follow
 
 
-async def _wait_in_thread(process: subprocess.Popen[bytes]) -> None:
-    try:
-        await asyncio.to_thread(process.wait, _EXIT_WAIT_S)
-    except subprocess.TimeoutExpired:
-        raise ExecutionFailed("timed_out", "the killed program has not ended yet") from None
+class ExitWatch:
+    """Calls ``ended`` once when a child has ended, whoever holds its pipes; does not reap it (WRK-040, WRK-059)."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:
+        self._process = process
+        self._ended: Callable[[], None] | None = ended
+        self._over = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._descriptor: int | None = None
+        try:
+            self._descriptor = os.pidfd_open(process.pid)
+        except (AttributeError, OSError):
+            threading.Thread(target=self._wait_in_thread, name="exit of a program", daemon=True).start()
+        else:
+            self._loop.add_reader(self._descriptor, self._noticed)
+
+    async def reap(self) -> None:
+        """Reap a process that was killed. Raises ``timed_out`` if the kernel does not let it go within a second."""
+        if self._process.poll() is not None:
+            return
+        try:
+            async with asyncio.timeout(_EXIT_WAIT_S):
+                await self._over.wait()
+        except TimeoutError:
+            raise ExecutionFailed("timed_out", "the killed program has not ended yet") from None
+        self._process.wait()
+
+    def close(self) -> None:
+        self._ended = None
+        if self._descriptor is not None:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _noticed(self) -> None:
+        ended = self._ended
+        self.close()
+        self._over.set()
+        if ended is not None:
+            ended()
+
+    def _wait_in_thread(self) -> None:
+        _block_until_exit(self._process.pid)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            self._loop.call_soon_threadsafe(self._noticed)
+
+
+def _block_until_exit(child: int) -> None:
+    with contextlib.suppress(ChildProcessError, ProcessLookupError):  # reaped already
+        if sys.platform == "darwin":
+            with contextlib.closing(select.kqueue()) as queue:
+                exit_of = select.kevent(child, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+                queue.control([exit_of], 1)
+        else:
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
 
 
 def group_is_gone(group: int) -> bool:

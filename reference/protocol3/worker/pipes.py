@@ -1,7 +1,10 @@
 """Non-blocking pipe ends on the event loop: lines from a program, frames to it."""
 
 import asyncio
+import fcntl
 import os
+import struct
+import termios
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -60,6 +63,15 @@ class LineReader:
         if self._ended:
             raise ExecutionFailed("runtime", "the program ended")
 
+    def finish(self) -> None:
+        """The program has ended: what its pipe holds now is the rest, whoever else may write to it (WRK-059)."""
+        if self._ended:
+            return
+        (rest,) = struct.unpack("i", fcntl.ioctl(self._descriptor, termios.FIONREAD, bytes(4)))
+        self._buffer += os.read(self._descriptor, rest)
+        self._end()
+        self._tell()
+
     def close(self) -> None:
         """Before the descriptor is closed."""
         self._arrived = None
@@ -74,14 +86,20 @@ class LineReader:
             chunk = b""
         self._buffer += chunk
         if not chunk:
-            self._ended = True
-            self._unwatch()
+            self._end()
+        self._tell()
+
+    def _tell(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         elif self._arrived is not None:
             self._arrived()
         elif len(self._buffer) >= self._limit:
             self._unwatch()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._unwatch()
 
     def _watch(self) -> None:
         if not self._watched and not self._ended:
@@ -112,29 +130,36 @@ class FrameWriter:
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
 
     async def write(self, frame: bytes) -> bool:
         """False when the program does not read any more."""
         rest = memoryview(frame)
-        while rest:
+        while rest and not self._ended:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
                 await self._writable()
             except OSError:
                 return False
-        return True
+        return not rest
+
+    def finish(self) -> None:
+        """The program has ended: nobody reads, whoever else may hold the other end (WRK-059)."""
+        self._ended = True
+        self._wake()
 
     async def _writable(self) -> None:
         loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[None] = loop.create_future()
-        loop.add_writer(self._descriptor, _set, waiting)
+        self._waiter = loop.create_future()
+        loop.add_writer(self._descriptor, self._wake)
         try:
-            await waiting
+            await self._waiter
         finally:
+            self._waiter = None
             loop.remove_writer(self._descriptor)
 
-
-def _set(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

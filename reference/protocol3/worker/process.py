@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,9 +13,10 @@ from typing import Final
 
 from protocol3.programs.cache import Pin
 from protocol3.worker.diagnostics import Diagnostics
+from protocol3.worker.directories import remove_directory
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.frames import Frame, check_ready, decode_frame, is_closing, shutdown_frame, violation
-from protocol3.worker.groups import group_is_gone, wait_for_exit
+from protocol3.worker.groups import ExitWatch, die_with_worker, group_is_gone
 from protocol3.worker.logs import ProgramLog, is_log
 from protocol3.worker.pipes import FrameWriter, LineReader
 
@@ -76,9 +76,10 @@ class ProgramProcess:
                 cwd=self._directory,
                 bufsize=0,
                 process_group=0,
+                preexec_fn=die_with_worker(),
             )
         except OSError as error:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove_directory(self._directory)
             raise ExecutionFailed("runtime", f"the interpreter cannot be started: {error.strerror}") from None
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         if stdin is None or stdout is None or stderr is None:
@@ -90,6 +91,7 @@ class ProgramProcess:
         self._stderr_ended = asyncio.Event()
         os.set_blocking(stderr.fileno(), False)
         asyncio.get_running_loop().add_reader(stderr.fileno(), self._drain_stderr, stderr.fileno())
+        self._exit = ExitWatch(self._process, self._ended)
 
     @property
     def pid(self) -> int:
@@ -174,7 +176,8 @@ class ProgramProcess:
         """Kill, and remove the working directory without making sure of either."""
         self.kill()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_directory(self._directory)
 
     async def clean_up(self) -> None:
         """Everything after the kill, in order; can be repeated. Raises ``io`` or ``timed_out`` while something stays.
@@ -182,19 +185,22 @@ class ProgramProcess:
         Once it returns the group is gone, the child reaped, the directory removed and the pin released (WRK-041).
         """
         self.kill()
-        await wait_for_exit(self._process)
+        await self._exit.reap()
         await self._close_pipes()
         if not group_is_gone(self._process.pid):
             raise ExecutionFailed("timed_out", "processes of the program's group are still alive")
         if self._directory is not None:
             try:
-                await asyncio.to_thread(shutil.rmtree, self._directory)
-            except FileNotFoundError:
-                pass
+                await asyncio.to_thread(remove_directory, self._directory)
             except OSError as error:
                 raise ExecutionFailed("io", f"the working directory stays: {error.strerror}") from None
             self._directory = None
         self.pin.release()
+
+    def _ended(self) -> None:
+        """Children of the process may live and hold its pipes: its own end is the end of the streams (WRK-059)."""
+        self._reader.finish()
+        self._writer.finish()
 
     def _drain_stderr(self, descriptor: int) -> None:
         try:
@@ -215,6 +221,7 @@ class ProgramProcess:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STDERR_WAIT_S):
                 await self._stderr_ended.wait()
+        self._exit.close()
         self._reader.close()
         asyncio.get_running_loop().remove_reader(self._pipes[2].fileno())
         for pipe in self._pipes:

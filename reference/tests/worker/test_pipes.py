@@ -91,6 +91,41 @@ async def test_an_idle_stream_tells_what_arrives(pipe: tuple[int, int]) -> None:
         list(reader.lines_now())
 
 
+async def test_what_was_written_before_the_end_still_counts(pipe: tuple[int, int]) -> None:
+    """WRK-059: a program that has ended is the end of its stream, also while somebody else holds the pipe."""
+    reader = LineReader(pipe[0], 100)
+    os.write(pipe[1], b"result\nrest")
+    reader.finish()
+    os.write(pipe[1], b" of another process\n")
+    assert await reader.line() == b"result\n"
+    assert await reader.line() is None
+
+
+async def test_the_end_wakes_who_waits(pipe: tuple[int, int]) -> None:
+    """WRK-059."""
+    reader, writer = LineReader(pipe[0], 100), FrameWriter(pipe[1])
+    line = asyncio.create_task(reader.line())
+    await asyncio.sleep(0)
+    reader.finish()
+    assert await line is None
+    frame = asyncio.create_task(writer.write(b"x" * 1_000_000))
+    await asyncio.sleep(0)
+    writer.finish()
+    assert await frame is False
+
+
+async def test_the_end_is_told_to_an_idle_watcher(pipe: tuple[int, int]) -> None:
+    """WRK-037."""
+    reader = LineReader(pipe[0], 100)
+    told: list[bool] = []
+    reader.notify(lambda: told.append(True))
+    reader.finish()
+    reader.finish()
+    assert told == [True]
+    with pytest.raises(ExecutionFailed):
+        list(reader.lines_now())
+
+
 async def test_large_frames_are_written_whole(pipe: tuple[int, int]) -> None:
     """RUN-022: also when the pipe takes them in pieces; a reader that is gone is noticed."""
     frame = os.urandom(1_000_000).replace(b"\n", b"") + b"\n"

@@ -90,6 +90,7 @@ def scripted(start: Start, tmp_path: Path) -> Start:
     ("script", "kind"),
     [
         ("sys.exit(70)", "runtime"),
+        ("os.fork() or time.sleep(600); os._exit(70)", "runtime"),
         ("out.close(); os.close(1); time.sleep(600)", "runtime"),
         ("time.sleep(600)", "timed_out"),
         ("raw(b'hello\\n')", "protocol"),
@@ -154,6 +155,7 @@ async def test_an_interpreter_that_cannot_be_started(
         ('raw(b\'{"v":3,"n":18446744073709551616}\\n\')', "protocol"),
         ("os._exit(0)", "runtime"),
         ("raw(b'{\"v\":3'); os._exit(0)", "runtime"),
+        ("os.fork() or time.sleep(600); os._exit(3)", "runtime"),
     ],
 )
 async def test_an_execution_that_breaks_the_protocol(
