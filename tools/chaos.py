@@ -13,10 +13,8 @@ import argparse
 import json
 import os
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol3.store.embedded import EmbeddedPostgres
-from system import System, SystemFailure, migrate
+from system import System, SystemFailure, migrate, temporary_folder
 
 EXPECTED = {"local": {"count": 3, "sum": 6}, "double": 12, "triple": 18}
 TERMINAL = {"succeeded", "failed", "cancelled"}
@@ -173,7 +171,7 @@ class Campaign:
         return faults
 
 
-def run(options: argparse.Namespace, folder: Path) -> int:
+def run(options: argparse.Namespace, folder: Path) -> None:
     postgres = EmbeddedPostgres(folder / "database")
     postgres.start()
     try:
@@ -195,7 +193,8 @@ def run(options: argparse.Namespace, folder: Path) -> int:
             print(json.dumps(told, indent=2))
             print(*faults, sep="\n", file=sys.stderr)
             print(f"{len(campaign.acknowledged) - len(faults)} passed, {len(faults)} failed")
-            return 1 if faults else 0
+            if faults:
+                raise SystemFailure(f"{len(faults)} faults in the account")
     finally:
         postgres.stop()
 
@@ -207,19 +206,14 @@ def main() -> int:
     parser.add_argument("--coordinators", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="protocol3-chaos-"))
-    folder.chmod(0o755)
     print(f"seed {options.seed}", file=sys.stderr)
     try:
-        code = run(options, folder)
+        with temporary_folder("chaos", keep_failed=True) as folder:
+            run(options, folder)
     except SystemFailure as failure:
-        print(f"chaos: {failure}\nlogs are kept in {folder}", file=sys.stderr)
+        print(f"chaos: {failure}", file=sys.stderr)
         return 1
-    if code == 0:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        print(f"logs are kept in {folder}", file=sys.stderr)
-    return code
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,16 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from system import ROOT, System, SystemFailure, shell
+from system import ROOT, System, SystemFailure, shell, temporary_folder
 
 EXPECTED = {"local": {"count": 3, "sum": 6}, "double": 12, "triple": 18}
 VALUES = [1, 2, 3]
@@ -92,12 +88,12 @@ class Watch:
         for workflow_id, tasks in by_workflow.items():
             state = self.workflow(workflow_id)
             branch = workflow_id != self.workflow_id
-            drawn.append(f"{'└─ branch' if branch else 'workflow'} {workflow_id}  {_told(state)}")
+            drawn.append(f"{'└─ branch' if branch else 'workflow'} ...{workflow_id[-6:]}: {_told(state)}")
             for number, task in enumerate(tasks, start=1):
                 indent = "   " if branch else ""
                 short = task["task_id"][-6:]
                 told = f"{task['state']}, attempts {task['attempt_count']}"
-                drawn.append(f"{indent}   activation {number} (task ...{short}): {told}")
+                drawn.append(f"{indent}   activation {number} of ...{workflow_id[-6:]} (task ...{short}): {told}")
         return self.workflow(self.workflow_id)["state"] in TERMINAL, drawn
 
     def waits_on_timer_only(self) -> bool:
@@ -114,8 +110,7 @@ class Watch:
 
 
 def _told(status: dict[str, Any]) -> str:
-    waits = " (waits: its branches, or its timer)" if status["state"] == "waiting" else ""
-    return f"{status['state']}, revision {status['revision']}{waits}"
+    return f"{status['state']}, revision {status['revision']}"
 
 
 def submit(system: System, key: str) -> Watch:
@@ -219,12 +214,12 @@ def run(system: System, story: Story) -> dict[str, Any]:
     }
 
 
-def next_steps(system: System, story: Story) -> None:
+def next_steps(system: System, story: Story, workflow_id: str) -> None:
     scope = ["--server", system.url, "--tenant", system.tenant, "--namespace", system.namespace]
     story.say("\nIt keeps running until Ctrl-C. Try in another terminal:")
     for words in (
         ["protocol3", "task", "list", *scope],
-        ["protocol3", "workflow", "show", *scope, "demo:first"],
+        ["protocol3", "workflow", "show", *scope, "--workflow", workflow_id],
         ["pytest", "conformance", "--target", system.url],
     ):
         story.fact(f".venv/bin/{shell(words)}")
@@ -232,19 +227,6 @@ def next_steps(system: System, story: Story) -> None:
     for name, words in system.commands.items():
         story.fact(f"{name} (pid {system.pid(name)}, log {system.log(name)})")
         story.fact(f"   .venv/bin/{shell(words)}")
-
-
-@contextmanager
-def place(keep: bool) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="protocol3-demo-"))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    finally:
-        if keep:
-            print(f"kept in {folder}", file=sys.stderr)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:
@@ -256,13 +238,13 @@ def main() -> int:
     options = parser.parse_args()
     story = Story(quiet=options.json)
     try:
-        with place(options.keep) as folder, System(folder) as system:
+        with temporary_folder("demo") as folder, System(folder) as system:
             told = run(system, story)
             story.say(f"\nDone in {told['seconds']} s.")
             if options.json:
                 print(json.dumps(told))
             if options.keep:
-                next_steps(system, story)
+                next_steps(system, story, told["first"]["workflow_id"])
                 while True:
                     time.sleep(3600)
     except KeyboardInterrupt:

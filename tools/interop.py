@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from system import ROOT, System, SystemFailure
+from system import ROOT, System, SystemFailure, temporary_folder
 
 PROGRAMS = ("mixed-workflow", "hello")
 
@@ -48,10 +47,9 @@ def main() -> int:
     if len(sys.argv) != 2:
         print("usage: python tools/interop.py RELEASE", file=sys.stderr)
         return 2
-    folder = Path(tempfile.mkdtemp(prefix="protocol3-interop-"))
-    folder.chmod(0o755)
     try:
-        return run(sys.argv[1], folder)
+        with temporary_folder("interop", keep_failed=True) as folder:
+            return run(sys.argv[1], folder)
     except SystemFailure as failure:
         print(f"interop: {failure}", file=sys.stderr)
         return 1

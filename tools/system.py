@@ -13,14 +13,18 @@ import http.client
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -102,7 +106,9 @@ class System:
         words += ["--cache", str(self.folder / "cache" / name), "--concurrency", str(concurrency)]
         words += ["--runner", str(runner)] if runner else []
         (self.folder / "cache").mkdir(exist_ok=True)
-        self._start(name, words, environment)
+        scratch = self.folder / "scratch"  # a killed worker cannot remove its programs' working directories
+        scratch.mkdir(exist_ok=True)
+        self._start(name, words, {"TMPDIR": str(scratch)} | (environment or {}))
 
     def pid(self, name: str) -> int:
         return self._running[name].pid
@@ -141,8 +147,9 @@ class System:
         return self.urls[name] if name else self.url
 
     def __enter__(self) -> Self:
-        # The parts are in sessions of their own: whoever ends this tool politely must not leave them behind.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        # The parts are in sessions of their own: whoever ends this tool, or closes its terminal, must not leave them.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda received, _: sys.exit(128 + received))
         return self
 
     def __exit__(
@@ -201,6 +208,29 @@ def _call(request: urllib.request.Request) -> Any:
         raise SystemFailure(f"{request.get_method()} {request.selector}: {refused.code} {told}") from None
     except http.client.HTTPException as broken:
         raise ConnectionError(type(broken).__name__) from None
+
+
+@contextmanager
+def temporary_folder(name: str, *, keep_failed: bool = False) -> Iterator[Path]:
+    """A folder that the database's account may enter, gone afterwards, read-only package caches included."""
+    folder = Path(tempfile.mkdtemp(prefix=f"protocol3-{name}-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    except BaseException:
+        if keep_failed:
+            print(f"logs are kept in {folder}", file=sys.stderr)
+        else:
+            _remove(folder)
+        raise
+    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    for directory, _, _ in os.walk(folder):
+        with suppress(PermissionError):  # the database's own folder
+            Path(directory).chmod(0o755)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def shell(words: list[str]) -> str:

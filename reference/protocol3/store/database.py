@@ -1,6 +1,6 @@
 """Opening a database: the pool, the schema, migrations, and scopes.
 
-The minimum server version is what the SQL needs; 15 and 18 are tested.
+The minimum server version is what the SQL needs. Tests run on the embedded 18.
 """
 
 from __future__ import annotations
