@@ -12,6 +12,7 @@ import asyncpg
 
 from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background import workflow_handlers
+from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
@@ -96,5 +97,6 @@ async def _kept(run: Callable[[Services], Awaitable[None]], services: Services) 
         try:
             await run(services)
         except Exception as error:  # noqa: BLE001
+            end_if_cancelled()
             _log.error("a background loop failed: %s", type(error).__name__)
         await asyncio.sleep(RESTART_S)

@@ -1,5 +1,6 @@
 """The console commands as a user types them: real processes, the embedded database, the real coordinator."""
 
+import contextlib
 import json
 import os
 import signal
@@ -85,6 +86,26 @@ def test_a_lost_database_ends_the_coordinator(serving, folder):
     process, _ = serving("--data-dir", f"{folder}/data")
     os.kill(int((folder / "data/data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
     assert process.wait(timeout=60) == 1
+    failure = json.loads((folder / "serve.log").read_text().splitlines()[-1])
+    assert "ended unexpectedly" in failure["message"]
+
+
+def test_a_database_lost_with_its_connections_ends_the_coordinator(serving, folder):
+    """The coordinator learns of both at the same time: it stops while nothing can be said to the database any more."""
+    process, _ = serving("--data-dir", f"{folder}/data")
+    database = int((folder / "data/data/postmaster.pid").read_text().split()[0])
+    backends = subprocess.run(["pgrep", "-P", str(database)], capture_output=True, text=True, check=True).stdout.split()
+    process.send_signal(signal.SIGSTOP)
+    try:
+        for number in [database, *map(int, backends)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    try:
+        assert process.wait(timeout=60) == 1
+    finally:
+        process.kill()
     failure = json.loads((folder / "serve.log").read_text().splitlines()[-1])
     assert "ended unexpectedly" in failure["message"]
 

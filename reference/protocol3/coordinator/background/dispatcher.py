@@ -18,6 +18,7 @@ from typing import Final
 from protocol3.contract.models.delivery import AcquireCommand
 from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.background.bell import Bell
+from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.core.acquisition import Assigned
 from protocol3.core.claim import Claims, claim_for
 from protocol3.store.loads import claims as loads
@@ -180,6 +181,7 @@ class Dispatcher:
                         break
                 await self._judge_again(connection)
         except Exception as error:  # noqa: BLE001  # the database may be away; whoever is patient waits on
+            end_if_cancelled()
             _log.warning("dispatching failed: %s", type(error).__name__)
             for waiter in impatient:
                 if not waiter.answer.done():

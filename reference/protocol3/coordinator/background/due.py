@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
+from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.passes import Passes
 from protocol3.core.records import Agenda
 from protocol3.store.tables import records_of
@@ -85,6 +86,7 @@ class AgendaLoop:
                 if whole:
                     rest = await self._rest(services)
             except Exception as error:  # noqa: BLE001  # the database may be away for a while
+                end_if_cancelled()
                 _log.warning("looking for due entries failed: %s", type(error).__name__)
                 self._passes.unavailable()
             await self._bell.rest(rest)

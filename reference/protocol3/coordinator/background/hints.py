@@ -8,6 +8,7 @@ dispatchers look that often by themselves.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -70,8 +71,9 @@ class Hints:
                         await asyncio.sleep(COLLECT_S)
                         await self._send(connection)
             finally:
-                await connection.remove_listener(CHANNEL, self._heard)
-                await connection.execute("reset application_name")
+                with contextlib.suppress(Exception):  # a lost connection has neither any more; the cause is to be seen
+                    await connection.remove_listener(CHANNEL, self._heard)
+                    await connection.execute("reset application_name")
 
     async def _send(self, connection: Connection) -> None:
         queues, self._collected = list(self._collected), {}

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
+from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.passes import Passes
 from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, retry_delay
 from protocol3.core.records import Obligation
@@ -115,6 +116,7 @@ class Obligations:
         try:
             await self._handlers[obligation.kind](services, obligation)
         except Exception as error:  # noqa: BLE001  # whatever it was, the obligation stays and is tried again
+            end_if_cancelled()
             _log.warning("%s %s failed: %s", obligation.kind, obligation.id, type(error).__name__)
             await self._failed(services, obligation)
 
@@ -127,6 +129,7 @@ class Obligations:
             await services.pool.execute(text, obligation.id, obligation.version, delay)
             asyncio.get_running_loop().call_later(delay / 1000, self._bell.ring)
         except Exception as error:  # noqa: BLE001  # the row becomes ready again by itself
+            end_if_cancelled()
             _log.warning("%s %s not put back: %s", obligation.kind, obligation.id, type(error).__name__)
 
     async def _look_around(self, services: Services) -> None:
@@ -135,6 +138,7 @@ class Obligations:
                 self._more = await self._look(services)
                 self._passes.succeeded(time.monotonic())
             except Exception as error:  # noqa: BLE001  # the database may be away for a while
+                end_if_cancelled()
                 _log.warning("looking for obligations failed: %s", type(error).__name__)
                 self._passes.unavailable()
             await self._bell.rest(LOOK_S)
