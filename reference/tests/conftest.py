@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import asyncpg
@@ -16,6 +17,13 @@ from protocol3.store.embedded import EmbeddedPostgres
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "deadlock_timeout": "100ms"}
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """The children of the tests end by SIGINT, even where a script's `&` made us ignore it: that they would inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

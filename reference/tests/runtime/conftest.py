@@ -14,7 +14,7 @@ import sys
 import termios
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -288,7 +288,7 @@ def package(tmp_path: Path) -> Callable[..., Path]:
 
 
 class Lab:
-    """Runs the code a test writes in a warm process, which is replaced only when a test has broken it."""
+    """Runs the code a test writes in a warm process, which is replaced only when a test has broken it or failed."""
 
     def __init__(self, start: Callable[..., Host], protocol: int, root: Path = LAB) -> None:
         self._start = start
@@ -301,6 +301,11 @@ class Lab:
         if self._host is None or not self._host.usable:
             self._host = self._start(self._root, protocol=self._protocol).ready()
         return self._host
+
+    def replace(self) -> None:
+        """The next test gets another process."""
+        if self._host is not None:
+            self._host.stop()
 
     def task(self, code: str, data: Any = None, **changes: Any) -> Frame:
         """Run the body of an ordinary task `(event, data)`; the result frame."""
@@ -332,6 +337,17 @@ class Lab:
         result = self.workflow(code, **settings)
         assert (result["status"], result.get("error", {}).get("kind")) == ("runtime_error", "workflow_error"), result
         return str(result["error"]["message"])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a failed test left in a warm process, a late result for one, must not fail the tests after it."""
+    report = yield
+    if report.failed:
+        for lab in item.funcargs.values():
+            if isinstance(lab, Lab):
+                lab.replace()
+    return report
 
 
 @pytest.fixture(scope="session")
