@@ -201,7 +201,9 @@ def test_a_module_of_the_package_does_not_break_the_helper(hosts, package):
     for protocol in (2, 3):
         host = hosts(package(source, files), protocol=protocol).ready()
         assert host.invoke()["output"] is True
-        assert host.any_frame()["message"] == "logged"
+        if not host.logs:  # before the result or after it (RUN-101)
+            host.logs.append(host.any_frame())
+        assert [frame["message"] for frame in host.logs] == ["logged"]
 
 
 def test_the_package_root_may_be_given_through_a_link(hosts, package, tmp_path):
