@@ -54,7 +54,7 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
             raise RuntimeError("scenarios are run by the conductor, not called")
 
         # pytest must see neither a coroutine (another plugin would claim it) nor a parameter (it would seek a fixture).
-        shell.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
+        shell.__signature__ = inspect.Signature()  # type: ignore[attr-defined]  # any function may have it
         declared = Scenario(
             check_id=check_id,
             title=title,
@@ -64,6 +64,6 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
             body=body,
         )
         setattr(shell, ATTRIBUTE, declared)
-        return shell  # type: ignore[return-value]
+        return shell  # type: ignore[return-value]  # a plain function stands for the coroutine
 
     return declare

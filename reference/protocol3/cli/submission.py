@@ -58,7 +58,7 @@ def submission(command: Command) -> Command:
 
     for option in reversed(OPTIONS):
         composed = option(composed)
-    return composed  # type: ignore[return-value]
+    return composed  # type: ignore[return-value]  # click wrapped it: no longer the type that came in
 
 
 def compose(

@@ -96,7 +96,7 @@ async def _kept(run: Callable[[Services], Awaitable[None]], services: Services) 
     while True:
         try:
             await run(services)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  # whatever it was, the loop goes on
             end_if_cancelled()
             _log.error("a background loop failed: %s", type(error).__name__)
         await asyncio.sleep(RESTART_S)
