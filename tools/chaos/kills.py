@@ -1,4 +1,4 @@
-"""`./dev chaos`: kill -9 of coordinators, workers and PostgreSQL while workflows run, and an account of all of them.
+"""Random kill -9 of coordinators, workers and PostgreSQL while workflows run, and an account of all of them.
 
 Several coordinators share one database and several workers one queue. A client submits the mixed workflow under a new
 key again and again and repeats a command, byte for byte, until it is acknowledged. Meanwhile a seeded choice kills one
@@ -10,19 +10,20 @@ its two branches and three local records' worth of work, and every task's histor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from chaos.report import Report
 from protocol3.store.embedded import EmbeddedPostgres
-from system import System, SystemFailure, migrate, temporary_folder
+from system import System, SystemFailure, migrate
+
+ABOUT = "kill -9 of coordinators, workers and PostgreSQL at random"
 
 EXPECTED = {"local": {"count": 3, "sum": 6}, "double": 12, "triple": 18}
 TERMINAL = {"succeeded", "failed", "cancelled"}
@@ -171,7 +172,13 @@ class Campaign:
         return faults
 
 
-def run(options: argparse.Namespace, folder: Path) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=30, help="how long things are killed")
+    parser.add_argument("--coordinators", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+
+
+def run(options: argparse.Namespace, folder: Path) -> Report:
     postgres = EmbeddedPostgres(folder / "database")
     postgres.start()
     try:
@@ -180,41 +187,15 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             system.publish("mixed-workflow")
             campaign = Campaign(system, postgres, options.seed, options.coordinators, options.workers)
             campaign.start()
-            clients = [threading.Thread(target=campaign.submit_until_over, daemon=True)]
-            for client in clients:
-                client.start()
+            client = threading.Thread(target=campaign.submit_until_over, daemon=True)
+            client.start()
             campaign.disturb(options.seconds)
             campaign.over.set()
-            for client in clients:
-                client.join()
+            client.join()
             campaign.settle()
             faults = campaign.account()
-            told = {"seed": options.seed, "acknowledged": len(campaign.acknowledged), **campaign.counts}
-            print(json.dumps(told, indent=2))
-            print(*faults, sep="\n", file=sys.stderr)
-            print(f"{len(campaign.acknowledged) - len(faults)} passed, {len(faults)} failed")
-            if faults:
-                raise SystemFailure(f"{len(faults)} faults in the account")
+            workflows = len(campaign.acknowledged)
+            totals = {"acknowledged": workflows, **campaign.counts}
+            return Report(seed=options.seed, cases=workflows, totals=totals, faults=faults)
     finally:
         postgres.stop()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=30, help="how long things are killed")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--coordinators", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    print(f"seed {options.seed}", file=sys.stderr)
-    try:
-        with temporary_folder("chaos", keep_failed=True) as folder:
-            run(options, folder)
-    except SystemFailure as failure:
-        print(f"chaos: {failure}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
