@@ -74,7 +74,7 @@ def faults(client: Client, tenant: str, namespace: str) -> None:
 @options.scope(required=True)
 @click.option("--step", help="A background step, such as decision.apply.")
 @click.option("--route", metavar='"METHOD PATH"', help='A route, such as "POST /v1/settlements".')
-@click.option("--where", type=click.Choice(["received", "locked", "committed"]), required=True)
+@click.option("--where", type=click.Choice(["received", "locked", "written", "committed"]), required=True)
 @click.option(
     "--act", required=True, callback=an_act, help='hold, fail, drop or crash; or JSON: {"kind": "delay", "ms": 100}'
 )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import asyncpg
@@ -48,11 +49,12 @@ def assemble(
     """
     wakes = Wakes()
     transitions = parts.transitions(pool, wakes.publish)
-    dispatchers = Dispatchers(transitions)
+    scopes = Scopes(pool)
+    dispatchers = Dispatchers(transitions, partial(parts.claiming, transitions, scopes))
     services = Services(
         pool=pool,
         transitions=transitions,
-        scopes=Scopes(pool),
+        scopes=scopes,
         programs=parts.programs(programs),
         wakes=wakes,
         obligations=Obligations(

@@ -8,6 +8,7 @@ from typing import Final
 import asyncpg
 
 from protocol3.coordinator.background import due, obligations, workflow_handlers
+from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.background.expiry import handle_lease
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
@@ -16,6 +17,7 @@ from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Wake
 from protocol3.programs.stores import ProgramStore
 from protocol3.store.database import POOL_SIZE, DatabaseError, is_ahead
+from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
 
 
@@ -42,6 +44,9 @@ class Parts:
         self, pool: asyncpg.Pool[asyncpg.Record], on_commit: Callable[[tuple[Wake, ...]], None]
     ) -> Transitions:
         return Transitions(pool, on_commit=on_commit)
+
+    def claiming(self, transitions: Transitions, scopes: Scopes, scope_id: int, queue: str) -> Claiming:
+        return Claiming(transitions, scope_id, queue)
 
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return programs

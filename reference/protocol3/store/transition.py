@@ -97,7 +97,7 @@ class Transitions:
                 if held is None:
                     return None
                 verdict = decide(await load(connection, held), Fresh(os.urandom(16)))
-                if not await connection.fetchval(APPLY, *arguments(verdict)):
+                if not await self._write(connection, verdict):
                     raise _Miss
         except (_Miss, *_MISSES):
             return None
@@ -119,7 +119,7 @@ class Transitions:
                     held, guards = frozenset(map(_lock_of, guards)), verdict.guards
                     if not held.issuperset(map(_lock_of, guards)):
                         raise _Miss  # locked now it would be out of order
-                    if not await connection.fetchval(APPLY, *arguments(verdict)):
+                    if not await self._write(connection, verdict):
                         raise _Miss
             except (_Miss, *_MISSES):
                 continue
@@ -135,12 +135,16 @@ class Transitions:
         if not (verdict.records or verdict.guards or verdict.done or verdict.unscheduled):
             return True
         try:
-            held = await connection.fetchval(APPLY, *arguments(verdict))
+            held = await self._write(connection, verdict)
         except _MISSES:
             return False
         if held:
             self._on_commit(verdict.wakes)
-        return bool(held)
+        return held
+
+    async def _write(self, connection: Connection, verdict: Accepted) -> bool:
+        """Everything or, False, nothing; committed with the transaction around it, without one at once."""
+        return bool(await connection.fetchval(APPLY, *arguments(verdict)))
 
     @asynccontextmanager
     async def _mutex(self, key: Hashable) -> AsyncIterator[None]:

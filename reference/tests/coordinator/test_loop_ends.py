@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from protocol3.coordinator import assembly
+from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
@@ -87,7 +88,9 @@ async def test_a_worker_of_obligations(services: Any) -> None:
 
 
 async def test_a_dispatcher(services: Any) -> None:
-    dispatcher = Dispatcher(services.transitions, 1, "main", on_end=lambda: None)
+    dispatcher = Dispatcher(
+        services.transitions, Claiming(services.transitions, 1, "main"), 1, "main", on_end=lambda: None
+    )
     command: Any = SimpleNamespace(worker_session_id="s", consumer_id=0)
     dispatcher.add(Waiter(command=command, patient=True))
     await ends(dispatcher.task, services.pool.used)

@@ -19,8 +19,8 @@ from protocol3.contract.models.delivery import AcquireCommand
 from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.background.bell import Bell
 from protocol3.coordinator.background.cancellation import end_if_cancelled
+from protocol3.coordinator.background.claiming import Claiming
 from protocol3.core.acquisition import Assigned
-from protocol3.core.claim import Claims, claim_for
 from protocol3.store.loads import claims as loads
 from protocol3.store.transition import Connection, Transitions
 
@@ -30,8 +30,6 @@ BATCH: Final = 16
 WAITING: Final = 4_096
 #: Seconds between looks when nothing rings (DLV-033).
 LOOK_S: Final = 1.0
-#: Seconds for which a dispatcher locks before it claims, once another process was faster.
-CONTENDED_S: Final = 5.0
 
 _log: Final = logging.getLogger("protocol3.dispatcher")
 
@@ -56,8 +54,9 @@ class Waiter:
 class Dispatchers:
     """The dispatchers of this process by queue."""
 
-    def __init__(self, transitions: Transitions) -> None:
+    def __init__(self, transitions: Transitions, claiming: Callable[[int, str], Claiming]) -> None:
         self._transitions = transitions
+        self._claiming = claiming
         self._running: dict[tuple[int, str], Dispatcher] = {}
         self._draining = False
         self.waiting = 0
@@ -104,7 +103,9 @@ class Dispatchers:
         key = (scope_id, command.queue)
         dispatcher = self._running.get(key)
         if dispatcher is None:
-            dispatcher = self._running[key] = Dispatcher(self._transitions, *key, on_end=lambda: self._running.pop(key))
+            dispatcher = self._running[key] = Dispatcher(
+                self._transitions, self._claiming(*key), *key, on_end=lambda: self._running.pop(key)
+            )
         waiter = Waiter(command=command, patient=wait_s > 0)
         dispatcher.add(waiter)
         self.waiting += 1
@@ -121,14 +122,22 @@ class Dispatchers:
 class Dispatcher:
     """Claims from one queue until no poll waits any more; then calls `on_end`."""
 
-    def __init__(self, transitions: Transitions, scope_id: int, queue: str, *, on_end: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        transitions: Transitions,
+        claiming: Claiming,
+        scope_id: int,
+        queue: str,
+        *,
+        on_end: Callable[[], object],
+    ) -> None:
         self._transitions = transitions
+        self._claiming = claiming
         self._scope_id = scope_id
         self._queue = queue
         self._waiters: dict[Waiter, None] = {}
         self._bell = Bell()
         self._judged_at = asyncio.get_running_loop().time()
-        self._contended_until = 0.0
         self.task = asyncio.create_task(self._run(on_end), context=Context())  # not that of the first poll
 
     def ring(self) -> None:
@@ -203,47 +212,17 @@ class Dispatcher:
         return await loads.work(connection, self._transitions.sql, self._scope_id, self._queue, BATCH)
 
     async def _claim(self, connection: Connection, most: int) -> bool:
-        """Serve the first waiters with one decision; whether anybody was served or is to be judged again.
-
-        Without locks first, which is quicker. After a miss another process claims from this queue as well: then for a
-        while only tasks that it does not hold, for which nobody waits.
-        """
+        """Serve the first waiters with one decision; whether anybody was served or is to be judged again."""
         served = self._open()[: min(most, BATCH)]
         if not served:  # they were answered or left while a connection was awaited
             return False
-        commands = [waiter.command for waiter in served]
-        claims = None
-        if asyncio.get_running_loop().time() >= self._contended_until:
-            claims = await self._claim_free(connection, commands)
-            if claims is None:
-                self._contended_until = asyncio.get_running_loop().time() + CONTENDED_S
-        if claims is None:
-            claims = await self._claim_locked(connection, commands)
+        claims = await self._claiming(connection, [waiter.command for waiter in served])
         if claims is None:
             return False
         for position, reply in claims.assigned.items():
             served[position].release(reply)
         self._release(served[n] for n in (*claims.assigned, *claims.answered))
         return bool(claims.assigned or claims.answered)
-
-    async def _claim_free(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
-        sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
-        claims: Claims | None = await self._transitions.run_once(
-            connection,
-            lambda c: loads.claiming(c, sql, scope_id, queue, commands, None),
-            lambda loaded, fresh: claim_for(*loaded, fresh),
-        )
-        return claims
-
-    async def _claim_locked(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
-        sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
-        claims: Claims | None = await self._transitions.run_holding(
-            connection,
-            lambda c: loads.lock(c, sql, scope_id, queue, commands),
-            lambda c, ids: loads.claiming(c, sql, scope_id, queue, commands, ids),
-            lambda loaded, fresh: claim_for(*loaded, fresh),
-        )
-        return claims
 
     async def _judge_again(self, connection: Connection) -> None:
         """Once a second, find waiting polls whose session ended (DLV-037) or whose sequence is complete elsewhere."""

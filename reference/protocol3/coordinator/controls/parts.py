@@ -7,9 +7,16 @@ from collections.abc import Callable
 import asyncpg
 
 from protocol3.coordinator.background import due
+from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.controls.edge import FaultyExchanges
 from protocol3.coordinator.controls.faults import Faults
-from protocol3.coordinator.controls.places import FaultyAgenda, FaultyPrograms, FaultyTransitions, faulty_obligations
+from protocol3.coordinator.controls.places import (
+    FaultyAgenda,
+    FaultyClaiming,
+    FaultyPrograms,
+    FaultyTransitions,
+    faulty_obligations,
+)
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.parts import Parts
@@ -17,6 +24,7 @@ from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Wake
 from protocol3.programs.stores import ProgramStore
 from protocol3.store import virtual_time
+from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
 
 
@@ -42,6 +50,9 @@ class ControlledParts(Parts):
         self, pool: asyncpg.Pool[asyncpg.Record], on_commit: Callable[[tuple[Wake, ...]], None]
     ) -> Transitions:
         return FaultyTransitions(pool, on_commit=on_commit, faults=self.faults)
+
+    def claiming(self, transitions: Transitions, scopes: Scopes, scope_id: int, queue: str) -> Claiming:
+        return FaultyClaiming(transitions, scopes, scope_id, queue, faults=self.faults)
 
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return FaultyPrograms(programs, self.faults)

@@ -15,18 +15,21 @@ from typing import Final, TypeAlias
 import asyncpg
 
 from protocol3.contract.models.common import Descriptor, ProgramRef, Scope
-from protocol3.contract.models.sessions import ExtendSession
+from protocol3.contract.models.sessions import AcquireCommand, ExtendSession
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
 from protocol3.coordinator.background import due, obligations
+from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.controls.faults import Faults, Injected, present_scope
 from protocol3.coordinator.controls.rules import Exchange, Step, StepName
 from protocol3.coordinator.http.routes import Command, Route, scope_of
 from protocol3.coordinator.services import Services
+from protocol3.core.claim import Claims
 from protocol3.core.records import Agenda, Obligation
 from protocol3.core.verdict import Accepted, Guard, Wake
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import ProgramStore
+from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Connection, Transitions
 
 OBLIGATION_STEPS: Final[Mapping[str, StepName]] = {
@@ -53,7 +56,10 @@ Operation: TypeAlias = "Callable[[Command], Awaitable[JsonValue | bytes]]"
 
 
 class FaultyTransitions(Transitions):
-    """Transitions by the clocks of scopes; one that a rule waits for is decided in the locked form."""
+    """Transitions by the clocks of scopes, with the places inside them.
+
+    One that a rule waits for at `locked` is decided in the locked form.
+    """
 
     def __init__(
         self,
@@ -76,6 +82,34 @@ class FaultyTransitions(Transitions):
         await super()._lock(connection, tuple(guard for guard in guards if guard.kind != "clock"))
         await self._faults.reach("locked")
         await super()._lock(connection, tuple(guard for guard in guards if guard.kind == "clock"))
+
+    async def _write(self, connection: Connection, verdict: Accepted) -> bool:
+        """The place `written`: inside a transaction, so that others see none of it and a crash undoes it."""
+        if not self._faults.expected("written"):
+            return await super()._write(connection, verdict)
+        async with connection.transaction():
+            written = await super()._write(connection, verdict)
+            if written:
+                await self._faults.reach("written")
+        return written
+
+
+class FaultyClaiming(Claiming):
+    """Claims as occasions. What is committed is a task for somebody, not the news that there is none."""
+
+    def __init__(self, transitions: Transitions, scopes: Scopes, scope_id: int, queue: str, *, faults: Faults) -> None:
+        super().__init__(transitions, scope_id, queue)
+        self._scopes = scopes
+        self._faults = faults
+
+    async def __call__(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
+        scope = await self._scopes.named(self._scope_id)
+        with self._faults.occasion(scope, Step(name="task.claim"), None):
+            await self._faults.reach("received")
+            claims = await super().__call__(connection, commands)
+            if claims is not None and claims.assigned:
+                await self._faults.reach("committed")
+        return claims
 
 
 class FaultyPrograms:

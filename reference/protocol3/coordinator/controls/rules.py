@@ -15,9 +15,15 @@ from protocol3.contract.text import identifier, string
 from protocol3.contract.vocabulary import word_reader
 from protocol3.coordinator.http.routes import ROUTES
 
-Where: TypeAlias = Literal["received", "locked", "committed"]
+Where: TypeAlias = Literal["received", "locked", "written", "committed"]
 StepName: TypeAlias = Literal[
-    "decision.apply", "completion.deliver", "wait.fire", "drain.pass", "attempt.expire", "program.resolve"
+    "task.claim",
+    "decision.apply",
+    "completion.deliver",
+    "wait.fire",
+    "drain.pass",
+    "attempt.expire",
+    "program.resolve",
 ]
 ActKind: TypeAlias = Literal["hold", "fail", "drop", "status", "delay", "drip", "crash"]
 
@@ -30,11 +36,13 @@ DRIP_BYTES: Final = 65_536
 EXCHANGE_ACTS: Final[dict[Where, tuple[ActKind, ...]]] = {
     "received": ("hold", "fail", "drop", "status", "delay", "crash"),
     "locked": ("hold", "fail", "drop", "status", "delay", "crash"),
+    "written": ("hold", "fail", "drop", "status", "delay", "crash"),
     "committed": ("hold", "fail", "drop", "status", "delay", "drip", "crash"),
 }
 STEP_ACTS: Final[dict[Where, tuple[ActKind, ...]]] = {
     "received": ("hold", "fail", "delay", "crash"),
     "locked": ("hold", "fail", "delay", "crash"),
+    "written": ("hold", "fail", "delay", "crash"),
     "committed": ("hold", "delay", "crash"),
 }
 
@@ -42,6 +50,8 @@ _where: Final = word_reader(get_args(Where))
 _step: Final = word_reader(get_args(StepName))
 _act: Final = word_reader(get_args(ActKind))
 _ROUTES: Final = {(route.method, route.path) for route in ROUTES}
+#: A read; and polls, several of which may be served by one claim: that is a step of its own.
+_UNGUARDED: Final = frozenset({"/v1/workflows/activations/context", "/v1/acquisitions"})
 _STATUSES: Final = frozenset(status.value for status in HTTPStatus if status.value >= 200)
 
 
@@ -54,9 +64,9 @@ class Exchange:
 
     @property
     def places(self) -> tuple[Where, ...]:
-        """A read holds no guards; a task is claimed for several polls at once, so for none of them."""
-        unguarded = self.method == "GET" or self.path == "/v1/acquisitions"
-        return ("received", "committed") if unguarded else ("received", "locked", "committed")
+        """Those inside a transition only where there is one of this exchange alone."""
+        unguarded = self.method == "GET" or self.path in _UNGUARDED
+        return ("received", "committed") if unguarded else get_args(Where)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {"method": self.method, "path": self.path}
@@ -70,7 +80,14 @@ class Step:
 
     @property
     def places(self) -> tuple[Where, ...]:
-        return ("received",) if self.name == "program.resolve" else ("received", "locked", "committed")
+        """The program store knows no transaction; a claim locks what nobody else holds, or nothing."""
+        match self.name:
+            case "program.resolve":
+                return ("received",)
+            case "task.claim":
+                return ("received", "written", "committed")
+            case _:
+                return get_args(Where)
 
     def to_json(self) -> dict[str, JsonValue]:
         return {"step": self.name}

@@ -32,7 +32,7 @@ def process(database, store, wire, namespace):
         each.wait()
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_an_exchange(process, where):
     """DLV-120, DLV-121: before the commit nothing, after it everything; the repetition tells."""
     server = process()
@@ -47,7 +47,7 @@ async def test_an_exchange(process, where):
     assert await again.post(CANCEL, task_id=task_id) == "cancelled"
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_a_step(process, where):
     """RCV-002, DRN-003: a drain that dies with its process is carried on by the next one."""
     server = process()

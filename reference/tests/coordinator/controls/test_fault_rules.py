@@ -19,7 +19,7 @@ ACTS = {
     "drip": {"kind": "drip", "bytes": 65_536, "every_ms": 60_000},
     "crash": {"kind": "crash"},
 }
-PLACES = ("received", "locked", "committed")
+PLACES = ("received", "locked", "written", "committed")
 
 
 def rule(**members):
@@ -50,8 +50,14 @@ def test_places_and_acts(refusal_of, match, possible, where, act):
     ("match", "where"),
     [
         ({"method": "GET", "path": "/v1/tasks"}, "locked"),
+        ({"method": "GET", "path": "/v1/tasks"}, "written"),
         ({"method": "POST", "path": "/v1/acquisitions"}, "locked"),
+        ({"method": "POST", "path": "/v1/acquisitions"}, "written"),
+        ({"method": "POST", "path": "/v1/workflows/activations/context"}, "locked"),
+        ({"method": "POST", "path": "/v1/workflows/activations/context"}, "written"),
+        ({"step": "task.claim"}, "locked"),
         ({"step": "program.resolve"}, "locked"),
+        ({"step": "program.resolve"}, "written"),
         ({"step": "program.resolve"}, "committed"),
     ],
 )

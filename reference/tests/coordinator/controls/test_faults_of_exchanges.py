@@ -41,7 +41,7 @@ async def until_hits(server, *wanted):
             await asyncio.sleep(0.002)
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 @pytest.mark.parametrize("act", BODIES)
 async def test_an_exchange_is_ended(server, where, act):
     """Before the commit nothing is done, after it everything; the repetition is answered as ever."""
@@ -53,7 +53,7 @@ async def test_an_exchange_is_ended(server, where, act):
     assert await hits(server) == [1]
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_an_exchange_is_held(server, connection, where):
     """Seen in the list, with its task; released it goes on. Nobody gets at the task while its guards are held."""
     task_id = (await server.submit())["task_id"]
@@ -64,7 +64,7 @@ async def test_an_exchange_is_held(server, connection, where):
     assert held == {"id": held["id"], "fault": fault, "match": match, "where": where, "subject": task_id}
     assert await state(server, task_id) == ("cancelled" if where == "committed" else "queued")
     free = "select 1 from task where id = $1 for update skip locked"
-    assert await connection.fetchval(free, task_id) == (None if where == "locked" else 1)
+    assert await connection.fetchval(free, task_id) == (None if where in ("locked", "written") else 1)
     assert not cancelling.done()
     assert await server.post(f"{FAULTS}/release") == {"released": 1}
     assert await cancelling == (200, "cancelled")
@@ -130,11 +130,13 @@ async def test_rules_in_the_order_of_their_arrival(server):
 
 
 async def test_what_is_refused_reaches_no_commit(server):
-    """`committed` is where a reply 200 is due, `locked` where something would be written."""
+    """`committed` is where a reply 200 is due, `locked` and `written` where something would be changed."""
     await server.fault(CANCEL, "drop", "committed")
     await server.fault(CANCEL, "fail", "locked")
+    await server.fault(CANCEL, "fail", "written")
     assert await server.send(CANCEL, task_id="unknown") == (404, {"code": "not_found"})
     task_id = (await server.submit())["task_id"]
+    assert (await server.send(CANCEL, task_id=task_id))[0] == 503
     assert (await server.send(CANCEL, task_id=task_id))[0] == 503
     assert (await server.send(CANCEL, task_id=task_id))[0] == 0
     assert await server.send(CANCEL, task_id=task_id) == (200, "cancelled")
@@ -249,7 +251,7 @@ async def test_a_shutdown_ends_all_rules(started):
     assert await cancelling == (200, "cancelled")
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_the_budget_goes_on(started, monkeypatch, where):
     """HTTP-080, HTTP-081: held too long it ends as always, undone unless it was committed; nothing stays held."""
     monkeypatch.setitem(Exchanges.__init__.__kwdefaults__, "budget_s", 2.0)
@@ -277,3 +279,35 @@ async def test_concurrent_commands_one_after_the_other(server):
     assert await asyncio.gather(first, second) == [(200, "cancelled")] * 2
     history = await server.get("/v1/tasks/history", task_id=task_id, after_sequence="0")
     assert [record["event"]["reason"] for record in history] == ["submitted", "cancel_requested", "cancelled"]
+
+
+@pytest.mark.parametrize("where", ["received", "written", "committed"])
+async def test_a_claim(server, connection, where):
+    """Held before its commit nobody sees it; held after it the task is taken, and nobody told yet."""
+    task_id = (await server.submit())["task_id"]
+    session = await server.post("/v1/worker-sessions", queue="q", concurrency=1)
+    await server.post(FAULTS, match={"step": "task.claim"}, where=where, act={"kind": "hold"})
+    poll = {"queue": "q", "worker_session_id": session["id"], "consumer_id": 0, "sequence": 1, "wait_ms": 20_000}
+    polling = asyncio.create_task(server.send("/v1/acquisitions", **poll))
+    (held,) = await server.until_held()
+    assert (held["match"], held["subject"]) == ({"step": "task.claim"}, None)
+    assert await state(server, task_id) == ("active" if where == "committed" else "queued")
+    free = "select 1 from task where id = $1 for update skip locked"
+    assert await connection.fetchval(free, task_id) == (None if where == "written" else 1)
+    assert not polling.done()
+    await server.post(f"{FAULTS}/release")
+    assert (await polling)[1]["assignment"]["lease"]["owner"]["task_id"] == task_id
+
+
+@pytest.mark.parametrize("where", ["received", "written"])
+async def test_a_claim_fails(server, where):
+    """A poll that may not wait is told so, one that may waits on."""
+    task_id = (await server.submit())["task_id"]
+    session = await server.post("/v1/worker-sessions", queue="q", concurrency=1)
+    poll = {"queue": "q", "worker_session_id": session["id"], "consumer_id": 0, "sequence": 1}
+    for wait_ms, status in ((0, 503), (20_000, 200)):
+        await server.post(FAULTS, match={"step": "task.claim"}, where=where, act={"kind": "fail"})
+        answer = await server.send("/v1/acquisitions", **poll, wait_ms=wait_ms)
+        assert answer[0] == status
+    assert answer[1]["assignment"]["lease"]["owner"]["task_id"] == task_id
+    assert await hits(server) == [1, 1]

@@ -93,7 +93,7 @@ def situations(flow, clock, staged):
     return Situations(flow, clock, staged)
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 @pytest.mark.parametrize(("step", "situation"), STEPS)
 async def test_a_step_is_held(situations, faults, step, situation, where):
     """Nothing of it is done before the commit, everything after it; released it goes on."""
@@ -108,7 +108,7 @@ async def test_a_step_is_held(situations, faults, step, situation, where):
     assert faults.hits == [1]
 
 
-@pytest.mark.parametrize("where", ["received", "locked"])
+@pytest.mark.parametrize("where", ["received", "locked", "written"])
 @pytest.mark.parametrize(("step", "situation"), STEPS)
 async def test_a_step_fails_and_is_tried_again(situations, clock, faults, step, situation, where):
     """RCV-008, RACE-33: as often as the rule says; an advance of the clock does not wait for the retry delay."""
