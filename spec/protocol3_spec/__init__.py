@@ -1,6 +1,6 @@
 """The contract as data: limits, errors, states, schemas, routes. Importable by the reference and by the suite alike."""
 
-from protocol3_spec.documents import bundle, openapi, routes, schemas
+from protocol3_spec.documents import bundle, member_names, openapi, routes, schemas
 from protocol3_spec.loader import ErrorCode, Limit, Transition, Vocabulary, errors, limits, transitions, vocabularies
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "bundle",
     "errors",
     "limits",
+    "member_names",
     "openapi",
     "routes",
     "schemas",

@@ -1,6 +1,6 @@
 """The schemas, the routes and the OpenAPI document as data, and the bundle that needs no other file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -19,6 +19,21 @@ def schemas() -> Mapping[str, Schema]:
     folder = files(__package__).joinpath("schemas")
     names = sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
     return MappingProxyType({name: read(f"schemas/{name}.json") for name in names})
+
+
+@cache
+def member_names() -> frozenset[str]:
+    """The name of every member of every message: words of the contract, whoever wrote them."""
+    return frozenset(_members([*schemas().values()]))
+
+
+def _members(part: Any) -> Iterator[str]:
+    if isinstance(part, Mapping):
+        yield from part.get("properties", ())
+        part = [*part.values()]
+    if isinstance(part, list):
+        for inner in part:
+            yield from _members(inner)
 
 
 @cache

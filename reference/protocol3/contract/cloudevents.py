@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from protocol3.contract.application import application_value, too_large
-from protocol3.contract.fields import integer, unknown_member
+from protocol3.contract.fields import integer
 from protocol3.contract.limits import (
     ATTRIBUTE_INTEGER_MAX,
     ATTRIBUTE_INTEGER_MIN,
@@ -13,7 +13,7 @@ from protocol3.contract.limits import (
     ID_BYTES,
     MAX_ATTEMPT_NUMBER,
 )
-from protocol3.contract.refusal import invalid
+from protocol3.contract.refusal import invalid, unknown
 from protocol3.contract.strict_json import JsonValue, compact_size
 from protocol3.contract.text import has_forbidden_characters, identifier
 from protocol3.contract.timestamps import event_time, time_text
@@ -127,7 +127,7 @@ def cloud_event(value: JsonValue, at: str) -> dict[str, JsonValue]:
 def _attribute(name: str, value: JsonValue, at: str) -> None:
     """TXT-020, TXT-021."""
     if not _NAME.fullmatch(name):
-        raise invalid(at, unknown_member([name]))
+        raise invalid(at, unknown("member", name))
     match value:
         case bool():
             return

@@ -1,18 +1,15 @@
 """Reading one JSON object of a message: members taken by name, nulls and unknown members judged (section 1.7)."""
 
-import re
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from protocol3.contract.refusal import invalid
+from protocol3.contract.refusal import invalid, unknown
 from protocol3.contract.strict_json import JsonValue
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Reader = Callable[Concatenate[JsonValue, str, P], T]  # a function (value, at, ...) that returns a T or refuses
-
-_SHOWN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Fields:
@@ -22,13 +19,14 @@ class Fields:
     JSON-082); `present` needs the member but lets it be null.
     """
 
-    __slots__ = ("_at", "_left", "_lenient")
+    __slots__ = ("_asked", "_at", "_left", "_lenient")
 
     def __init__(self, value: JsonValue, at: str, *, lenient: bool = False) -> None:
         """`lenient` ignores unknown members (DLV-073). Raises Refusal for anything but an object."""
         if not isinstance(value, dict):
             raise invalid(at, "must be an object")
         self._left = value.copy()
+        self._asked: list[str] = []  # names of ours, for the one who misspelt one
         self._at = at
         self._lenient = lenient
 
@@ -39,7 +37,7 @@ class Fields:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None and self._left and not self._lenient:
-            raise invalid(self._at, unknown_member(self._left))
+            raise invalid(self._at, unknown("member", next(iter(self._left)), self._asked))
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
@@ -50,12 +48,14 @@ class Fields:
 
     def optional(self, name: str, default: T, read: Reader[P, T], *args: P.args, **options: P.kwargs) -> T:
         """The member read by `read`, or the default if it is absent; null is read like any value."""
+        self._asked.append(name)
         if name not in self._left:
             return default
         return read(self._left.pop(name), f"{self._at}.{name}", *args, **options)
 
     def nullable(self, name: str, read: Reader[P, T], *args: P.args, **options: P.kwargs) -> T | None:
         """The member read by `read`; None if it is absent or null."""
+        self._asked.append(name)
         value = self._left.pop(name, None)
         return None if value is None else read(value, f"{self._at}.{name}", *args, **options)
 
@@ -66,15 +66,10 @@ class Fields:
 
     def raw(self, name: str) -> JsonValue:
         """The member as it is; it must be there, null included."""
+        self._asked.append(name)
         if name not in self._left:
             raise invalid(f"{self._at}.{name}", "is missing")
         return self._left.pop(name)
-
-
-def unknown_member(names: Iterable[str]) -> str:
-    """A reason that shows an unknown name only if it looks like a field name."""
-    name = next(iter(names))
-    return f"unknown member {name}" if _SHOWN_NAME.fullmatch(name) else "unknown member"
 
 
 def integer(value: JsonValue, at: str, low: int, high: int) -> int:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from protocol3.contract.refusal import invalid
+from protocol3.contract.refusal import invalid, spelled, unknown
 
 _PCT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
@@ -20,7 +20,7 @@ def decode(raw: str | bytes) -> dict[str, str]:
             raise invalid("query", "every piece needs a name and =")
         text = _text(name)
         if text in found:
-            raise invalid("query", "repeated name")
+            raise invalid("query", f"{spelled(text)} is given twice")
         found[text] = _text(value)
     return found
 
@@ -28,8 +28,10 @@ def decode(raw: str | bytes) -> dict[str, str]:
 def fields(raw: str | bytes, required: frozenset[str], optional: frozenset[str] = frozenset()) -> dict[str, str]:
     """The decoded query, all required names there and no name besides the optional ones (HTTP-053…055, HTTP-059)."""
     given = decode(raw)
-    if given.keys() - required - optional:
-        raise invalid("query", "unknown name")
+    known = required | optional
+    for name in given:
+        if name not in known:
+            raise invalid("query", unknown("name", name, known))
     for name in sorted(required - given.keys()):
         raise invalid(f"query.{name}", "is missing")
     return given

@@ -1,5 +1,8 @@
 """A refused request: the one exception that becomes an error object (part 00 section 3.6)."""
 
+import re
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Final
 
 from protocol3.contract.limits import ERROR_MESSAGE_CHARS
@@ -7,6 +10,9 @@ from protocol3.contract.strict_json import JsonValue
 from protocol3_spec import errors
 
 _ERRORS: Final = errors()
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_SHOWN_CHARS: Final = 64
+_NEAR: Final = 0.75
 
 
 class Refusal(Exception):
@@ -40,3 +46,15 @@ class Refusal(Exception):
 def invalid(at: str, reason: str) -> Refusal:
     """`400/invalid_input` that names the place, such as `body.input.data`; never quotes the value found there."""
     return Refusal("invalid_input", f"{at}: {reason}")
+
+
+def spelled(name: str) -> str:
+    """A name that is not ours, as a message may show it: short, ASCII, quoted unless it looks like a field name."""
+    short = name if len(name) <= _SHOWN_CHARS else f"{name[:_SHOWN_CHARS]}..."
+    return short if _PLAIN.fullmatch(short) else ascii(short)
+
+
+def unknown(what: str, name: str, known: Collection[str] = ()) -> str:
+    """The reason for refusing a name; it points to the one of `known` that is nearest, if one is near."""
+    near = get_close_matches(name[:_SHOWN_CHARS], known, n=1, cutoff=_NEAR)
+    return f"unknown {what} {spelled(name)}" + "".join(f"; is {ours} meant?" for ours in near)

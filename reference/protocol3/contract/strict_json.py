@@ -6,6 +6,7 @@ Values are plain Python: None, bool, int, float, str, list, dict. The seven clas
 
 import json
 import re
+from collections import Counter
 from hashlib import sha256
 from itertools import accumulate
 from math import isfinite
@@ -17,7 +18,14 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 
 
 class InvalidJson(ValueError):
-    """The document breaks the JSON profile. The text names the rule and never quotes the document."""
+    """The document breaks the JSON profile. The text names the rule and never quotes the document.
+
+    `repeated` is the name that an object has twice, if that was it.
+    """
+
+    def __init__(self, reason: str, *, repeated: str | None = None) -> None:
+        super().__init__(reason)
+        self.repeated = repeated
 
 
 def decode(body: bytes, *, max_depth: int = REQUEST_DEPTH) -> JsonValue:
@@ -125,7 +133,8 @@ def _shortest(number: float) -> tuple[str, str, int]:
 def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise InvalidJson("repeated member name")  # JSON-006, JSON-007: names are unescaped by now
+        # JSON-006, JSON-007: names are unescaped by now
+        raise InvalidJson("repeated member name", repeated=Counter(name for name, _ in pairs).most_common(1)[0][0])
     return members
 
 

@@ -18,6 +18,7 @@ from protocol3.contract.models.tasks import (
 )
 from protocol3.contract.models.workflows import WorkflowRef
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.http.routes import from_body
 
 SAMPLES = json.loads((Path(__file__).parent / "messages.json").read_text(encoding="utf-8"))
 SCOPE = Scope(tenant_id="north", namespace="reports")
@@ -148,10 +149,53 @@ def test_media_types() -> None:
         assert (caught.value.code, caught.value.status) == ("invalid_input", 415)
 
 
-def test_unknown_names_are_shown_only_if_they_look_like_names() -> None:
-    """HTTP-065."""
-    document = sample("task-cancel")
-    refuse(AcquireCommand.from_json, document, r"body\.queue|worker_session_id")
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("priority", "priority"),
+        ("workflow_ids", "workflow_ids; is workflow_id meant?"),
+        ("with spaces", "'with spaces'"),
+        ("\x1b[2J\u202e\x7f", r"'\x1b[2J\u202e\x7f'"),
+        ("it's \ud800", '"it\'s \\ud800"'),
+        ("", "''"),
+        ("n" * 65, "n" * 64 + "..."),
+    ],
+)
+def test_unknown_names_are_shown_short_and_safe(name: str, shown: str) -> None:
+    """HTTP-065: with the name of ours that is nearest, if one is near."""
     with pytest.raises(Refusal) as caught:
-        WorkflowRef.from_json({"scope": SCOPE.to_json(), "workflow_id": "w", "a secret, with spaces": 1})
-    assert caught.value.message == "body: unknown member"
+        WorkflowRef.from_json({"scope": SCOPE.to_json(), "workflow_id": "w", name: 1})
+    assert caught.value.message == f"body: unknown member {shown}"
+
+
+@pytest.mark.parametrize(
+    ("piece", "reason"),
+    [
+        ("&limitt=1", "unknown name limitt; is limit meant?"),
+        ("&%00%C3%A9=1", r"unknown name '\x00\xe9'"),
+        ("&=1", "unknown name ''"),
+        ("&tenant_id=b", "tenant_id is given twice"),
+        ("&%74enant_id=b", "tenant_id is given twice"),
+        ("&a%0Ab=1&a%0Ab=2", r"'a\nb' is given twice"),
+    ],
+)
+def test_a_wrong_query_name_is_named(piece: str, reason: str) -> None:
+    """HTTP-053, HTTP-065."""
+    with pytest.raises(Refusal) as caught:
+        TaskListQuery.from_query("tenant_id=a&namespace=b" + piece)
+    assert caught.value.message == f"query: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"scope":1,"workflow_id":1,"\\u0073cope":2}', "repeated member scope"),
+        (b'{"data":{"secret name":1,"secret name":2}}', "repeated member name"),
+        (b"{]", "not JSON at character 1"),
+    ],
+)
+def test_a_repeated_member_is_named_if_the_name_is_ours(body: bytes, reason: str) -> None:
+    """JSON-006, HTTP-065: it may stand in application data, whose names are nobody else's business."""
+    with pytest.raises(Refusal) as caught:
+        from_body(WorkflowRef.from_json)(body)
+    assert caught.value.message == f"body: {reason}"

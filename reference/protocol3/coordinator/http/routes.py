@@ -37,6 +37,7 @@ from protocol3.contract.models.workflows import EventCommand, WorkflowRef
 from protocol3.contract.refusal import invalid
 from protocol3.contract.strict_json import InvalidJson, JsonValue
 from protocol3.contract.strict_json import decode as decode_json
+from protocol3_spec import member_names
 
 
 class Scoped(Protocol):
@@ -135,7 +136,8 @@ def from_body(from_json: "Callable[[JsonValue], Command]") -> Callable[[bytes], 
         try:
             document = decode_json(raw)
         except InvalidJson as error:
-            raise invalid("body", str(error)) from None
+            ours = error.repeated in member_names()
+            raise invalid("body", f"repeated member {error.repeated}" if ours else str(error)) from None
         return from_json(document)
 
     return decode
