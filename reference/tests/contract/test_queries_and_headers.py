@@ -9,7 +9,6 @@ import pytest
 
 from protocol3.contract import media_type, query, trace
 from protocol3.contract.models.common import Scope, TraceContext
-from protocol3.contract.models.delivery import AcquireCommand
 from protocol3.contract.models.tasks import (
     AttemptQuery,
     HistoryQuery,
