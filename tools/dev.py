@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -116,7 +117,7 @@ def explain(table: dict[str, Any]) -> str:
             "usage: ./dev WORD [more words]",
             "",
             *lines,
-            f"  ./dev {'ENV':<12} any other word is a tox environment: py311, py312, py313",
+            f"  ./dev {'ENV':<12} a tox environment: py311, py312, py313",
             "",
             "The first call makes .venv from requirements/dev.txt (about a minute). The tools are then in .venv/bin:",
             "  .venv/bin/protocol3 --help",
@@ -136,13 +137,27 @@ def main(words: list[str]) -> int:
     if word in jobs:
         command = [*shlex.split(jobs[word]["command"]), *rest]
         os.execvp(command[0], command)
-    if word != "test" and word not in stages:
+    if re.fullmatch(r"py\d[\w.-]*", word):
         os.execvp("tox", ["tox", "run", "-e", word, *(["--", *rest] if rest else [])])
+    if word != "test" and word not in stages:
+        print(f"dev: there is no stage, job or environment {word!r}\n\n{explain(table)}", file=sys.stderr)
+        return 2
     if rest:
         print(f"dev: {word} takes no further words", file=sys.stderr)
         return 2
     return run_stages({n: s for n, s in stages.items() if n == word or (word == "test" and s.get("test"))})
 
 
+def run() -> int:
+    """`main` for a terminal or a pipe; a reader that has seen enough ends it quietly."""
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit would fail again
+        return 128 + signal.SIGPIPE
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

@@ -47,6 +47,13 @@ def seconds(context: Context, parameter: Parameter, value: float) -> float:
     return value
 
 
+def not_empty(context: Context, parameter: Parameter, value: str | None) -> str | None:
+    """A text that stands for something; an empty one would be taken for none."""
+    if value == "":
+        raise click.BadParameter("must not be empty")
+    return value
+
+
 def json_text(context: Context, parameter: Parameter, value: str | None) -> JsonValue:
     """JSON given in place, or read from a file with `@FILE`, from standard input with `@-`."""
     if value is None or value.startswith("@"):

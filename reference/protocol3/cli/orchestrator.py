@@ -18,10 +18,12 @@ from protocol3.cli.options import Command
 from protocol3.cli.output import emit
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.http.listener import check_address
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import serve as run_coordinator
 from protocol3.store.database import DatabaseError
 from protocol3.store.database import migrate as run_migrations
+from protocol3.store.opening import Unusable, opening
 
 if TYPE_CHECKING:
     from protocol3.store.embedded import EmbeddedPostgres
@@ -118,6 +120,7 @@ def serve(
     log_to_stderr(log_level)
     scope = _scope(tenant, namespace)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the loop has handlers: start-up can be stopped
+    _check_listen(*listen)
     with database(database_url, data_dir, ephemeral) as (url, embedded):
         if embedded is not None:
             _migrate(url)
@@ -196,8 +199,20 @@ def database(
         embedded.stop()
 
 
+def _check_listen(host: str, port: int) -> None:
+    try:
+        check_address(host, port)
+    except (OSError, UnicodeError) as failure:
+        reason = getattr(failure, "strerror", None) or failure
+        raise CliFailure(
+            f"cannot listen on {host}:{port}: {reason}",
+            code="start",
+            advice="stop what listens there, or choose another address with --listen (port 0 takes a free one)",
+        ) from failure
+
+
 def _migrate(url: str) -> list[str]:
-    with _service_failures():
+    with _service_failures(), opening():
         return asyncio.run(run_migrations(url))
 
 
@@ -206,10 +221,13 @@ def _service_failures() -> Iterator[None]:
     """Expected failures of a service, as one sentence each."""
     try:
         yield
+    except Unusable as failure:
+        raise CliFailure(str(failure), code="database", advice=failure.advice) from failure
     except DatabaseError as failure:
         raise CliFailure(str(failure), code="database") from failure
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as failure:
-        raise CliFailure(f"the database refused: {failure}", code="database", advice="see --database-url") from failure
+        advice = "check user, password and name of the database in --database-url"
+        raise CliFailure(f"the database refused: {failure}", code="database", advice=advice) from failure
     except (OSError, ValueError) as failure:
         raise CliFailure(str(failure), code="start", advice="see --listen and --database-url") from failure
 

@@ -14,6 +14,19 @@ from protocol3.programs.publish import publish_directory
 
 _REJECTED = ("invalid_input", "integrity", "incompatible")
 
+#: What to do, by the code of a publication or the kind of any other failure.
+_ADVICE = {
+    "invalid_input": "correct what is named; nothing was written",
+    "integrity": "correct the package; `protocol3 program check DIRECTORY` looks at it without publishing",
+    "incompatible": "name a CPython 3.11 or newer with --python, or correct runtime and platform of the manifest",
+    "timed_out": "see whether the interpreter of --python starts by itself, then try again",
+    "io": "check permissions and free space, then run the same command again",
+    "immutable_conflict": "a published version never changes: give the manifest a new version",
+    "publication_storage": "check permissions and free space of --store, then run the same command again",
+    "publication_outcome_unknown": "run the same command again: the same content is published once",
+}
+_TRY_AGAIN = "run the same command again"
+
 
 @click.group(name="program")
 def group() -> None:
@@ -60,4 +73,5 @@ def example(directory: Path, python: Path) -> None:
 def _failure(error: ProgramError) -> CliFailure:
     """Exit 2 when the input is to blame, 1 when the store is (a conflict included)."""
     rejected = error.kind in _REJECTED and not isinstance(error, PublicationError)
-    return (Rejected if rejected else CliFailure)(error.message, code=error.kind)
+    advice = _ADVICE.get(error.code if isinstance(error, PublicationError) else error.kind, _TRY_AGAIN)
+    return (Rejected if rejected else CliFailure)(error.message, code=error.kind, advice=advice)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from protocol3.cli.options import Command, given, json_file, json_text, scope
+from protocol3.cli.options import Command, given, json_file, json_text, not_empty, scope
 from protocol3.contract import limits
 from protocol3.contract.strict_json import JsonValue
 
@@ -32,7 +32,11 @@ OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--data", metavar="JSON", callback=json_text, help="Input of the program: JSON, @FILE or @-.  [default: null]"
     ),
-    click.option("--key", help="Idempotency key: repeating a command with its key is safe.  [default: a new one]"),
+    click.option(
+        "--key",
+        callback=not_empty,
+        help="Idempotency key: repeating a command with its key is safe.  [default: a new one]",
+    ),
     click.option("--correlation-key", help="Your own name for it, to find it again."),
     click.option("--max-attempts", type=int, help=f"Attempts at most.  [default: {limits.DEFAULT_MAX_ATTEMPTS}]"),
     click.option("--retry-delay-ms", type=int, help=f"Pause between.  [default: {limits.DEFAULT_RETRY_DELAY_MS}]"),

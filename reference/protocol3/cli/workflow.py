@@ -66,7 +66,7 @@ def cancel(client: Client, tenant: str, namespace: str, workflow: str) -> None:
 @click.option(
     "--data", metavar="JSON", callback=options.json_text, help="Data of an event made here: JSON, @FILE or @-."
 )
-@click.option("--id", "event_id", help="Id of an event made here.  [default: a new one]")
+@click.option("--id", "event_id", callback=options.not_empty, help="Id of an event made here.  [default: a new one]")
 @click.option("--source", default="/protocol3/cli", show_default=True, help="Source of an event made here.")
 @click.option("--type", "event_type", default="protocol3.cli.event", show_default=True, help="Its type.")
 def events(

@@ -13,7 +13,8 @@ from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.parts import PLAIN, Parts
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
-from protocol3.store.database import DatabaseError, is_current, open_pool
+from protocol3.store.database import is_current, open_pool
+from protocol3.store.opening import Unusable, opening
 
 
 async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> None:
@@ -22,11 +23,15 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
     Raises DatabaseError, ValueError or OSError, with what to do, when it cannot start.
     """
     programs, parts = _programs(options), _parts(options)
-    pool = await open_pool(options.database_url, size=parts.pool_size)
+    with opening():
+        pool = await open_pool(options.database_url, size=parts.pool_size)
     try:
         async with pool.acquire() as connection:
             if not await is_current(connection):
-                raise DatabaseError("the database's schema is not current: protocol3 orchestrator migrate")
+                raise Unusable(
+                    "the database's schema is not current",
+                    advice="bring it up to date: protocol3 orchestrator migrate --database-url URL",
+                )
         await parts.prepare(pool)
         health = Health(time.monotonic)
         services = assemble(

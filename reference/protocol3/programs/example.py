@@ -1,7 +1,6 @@
 """The example package of ``program example`` (PKG-081)."""
 
 import json
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,12 +8,9 @@ from typing import Final
 from protocol3.contract.models.common import ProgramRef
 from protocol3.contract.strict_json import JsonValue, encode
 from protocol3.programs.errors import ProgramError
+from protocol3.programs.interpreter import probe_python
 from protocol3.programs.manifest import MANIFEST_NAME, Manifest, host_platform, parse_manifest
 
-_PROBE_SECONDS: Final = 5
-_PROBE: Final = (
-    "import json, platform, sys;print(json.dumps([platform.python_implementation(), '%d.%d' % sys.version_info[:2]]))"
-)
 _PROGRAM: Final = ProgramRef(id="hello", version="1.0.0")
 _NAMES: Final = ("Ada", "Grace")
 _SOURCE: Final = '''\
@@ -68,22 +64,6 @@ def write_example(directory: Path, python: Path) -> Example:
     except OSError as error:
         raise ProgramError("io", f"cannot write {error.filename}: {error.strerror}") from None
     return example
-
-
-def probe_python(python: Path) -> str:
-    """The ``major.minor`` of a CPython interpreter, asked from the interpreter itself."""
-    try:
-        answer = subprocess.run(
-            [python, "-I", "-S", "-B", "-c", _PROBE], capture_output=True, timeout=_PROBE_SECONDS, check=True
-        )
-        implementation, version = json.loads(answer.stdout)
-    except subprocess.TimeoutExpired:
-        raise ProgramError("timed_out", f"{python} did not answer within {_PROBE_SECONDS} s") from None
-    except (OSError, subprocess.CalledProcessError, ValueError):
-        raise ProgramError("incompatible", f"{python} is not a Python interpreter that can be started") from None
-    if implementation != "CPython":
-        raise ProgramError("incompatible", f"{python} is {implementation}; packages need CPython")
-    return str(version)
 
 
 def _task(number: int, name: str) -> JsonValue:

@@ -122,7 +122,7 @@ async def run_worker(
     Raises InvalidSetting, ProgramError (cache or store) or CannotOpen before any work is taken. ``on_end`` gets the
     delivery also when the second signal forces the process to exit (WRK-092).
     """
-    settings.interpreter()
+    settings.check_interpreter()
     settings.bootstrap_file()
     store = open_store(settings.store)
     cache = PackageCache(settings.cache)

@@ -86,7 +86,7 @@ async def run_locally(
     ``on_report`` gets ``{"report": ...}`` or ``{"failure": ...}`` as each one ends. Raises InvalidSetting, and
     ProgramError when store, cache or a program cannot be had: then nothing is run.
     """
-    settings.interpreter()
+    settings.check_interpreter()
     settings.bootstrap_file()
     store = open_store(settings.store)
     try:

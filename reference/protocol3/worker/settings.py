@@ -11,6 +11,11 @@ from protocol3.contract import limits
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.text import identifier
+from protocol3.programs.errors import ProgramError
+from protocol3.programs.interpreter import probe_python
+
+_OLDEST: Final = (3, 11)
+_SUITABLE: Final = "name a CPython 3.11 or newer"
 
 HELPER_BOOTSTRAP: Final = Path(__file__).parent.parent / "runtime" / "ledgence" / "worker" / "bootstrap.py"
 """The bootstrap file of the helper that comes with this worker."""
@@ -72,11 +77,20 @@ class ProgramSettings:
         if os.sep in self.python:
             path = Path(self.python).resolve()
             if not path.is_file() or not os.access(path, os.X_OK):
-                raise InvalidSetting(f"python: {self.python} is not an executable file; name a CPython 3.11 or newer")
+                raise InvalidSetting(f"python: {self.python} is not an executable file; {_SUITABLE}")
             return str(path)
         if shutil.which(self.python) is None:
-            raise InvalidSetting(f"python: no {self.python} on PATH; name a CPython 3.11 or newer, or its path")
+            raise InvalidSetting(f"python: no {self.python} on PATH; {_SUITABLE}, or its path")
         return self.python
+
+    def check_interpreter(self) -> None:
+        """Ask the interpreter what it is, once, before any task would fail by it. Raises :class:`InvalidSetting`."""
+        try:
+            version = probe_python(Path(self.interpreter()))
+        except ProgramError as error:
+            raise InvalidSetting(f"python: {error.message}; {_SUITABLE}") from None
+        if tuple(map(int, version.split("."))) < _OLDEST:
+            raise InvalidSetting(f"python: {self.python} is Python {version}; {_SUITABLE}")
 
     def bootstrap_file(self) -> Path:
         """The canonical bootstrap file. Raises :class:`InvalidSetting` when it is missing."""

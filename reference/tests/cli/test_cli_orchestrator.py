@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,8 +18,10 @@ from click.testing import CliRunner, Result
 
 from protocol3.cli.root import root
 from protocol3.contract.models.common import Scope
+from protocol3.coordinator.http import listener
 from protocol3.coordinator.options import ServeOptions
 from protocol3.store.database import DatabaseError, is_current
+from protocol3.store.embedded import EmbeddedPostgres
 
 Coordinator = Callable[[ServeOptions], Any]
 COMMANDS = "protocol3.cli.orchestrator"
@@ -48,6 +51,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     module = ModuleType("protocol3.coordinator.server")
     module.serve = None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(listener, "check_address", lambda host, port: None)  # the default port may be taken here
     before = sys.modules.pop(COMMANDS, None)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield Served(module)
@@ -192,7 +196,61 @@ def test_migrate_says_what_it_did(served, folder):
     assert json.loads(again.stdout) == {"applied": []}
 
 
-def test_a_database_that_does_not_answer(served):
-    failed = CliRunner().invoke(root, ["orchestrator", "migrate", "--database-url", "postgresql://127.0.0.1:1/x"])
-    assert failed.exit_code == 1
-    assert "--database-url" in json.loads(failed.stderr.splitlines()[-1])["next"]
+DEAD = "postgresql://user:pass%2Fword@127.0.0.1:1/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "advice"),
+    [
+        (DEAD, "cannot be reached: Connection refused", "start PostgreSQL"),
+        ("postgresql://user:pass%2Fword@[::1]:1/x", "cannot be reached", "start PostgreSQL"),
+        ("postgresql://user:pass/word@h:5432/x", "is no usable address", "%"),
+        ("postgresql://user:word@h:port/x", "is no usable address", "postgresql://USER"),
+        ("word", "is no usable address", "postgresql://USER"),
+    ],
+)
+@pytest.mark.parametrize("command", [("migrate",), ("serve", "--store", "/", "--listen", "127.0.0.1:0")])
+def test_a_database_that_does_not_answer(command, url, message, advice):
+    """What to do is said, and no part of the password."""
+    failed = CliRunner().invoke(root, ["orchestrator", *command, "--database-url", url])
+    shown = json.loads(failed.stderr.splitlines()[-1])
+    assert (failed.exit_code, shown["code"]) == (1, "database")
+    assert message in shown["message"]
+    assert advice in shown["next"]
+    assert "--database-url" in shown["next"]
+    assert "word" not in failed.stderr.replace("PASSWORD", "")
+    assert "Traceback" not in failed.stderr
+
+
+def test_a_schema_that_is_not_current_names_the_command(folder):
+    """With the option that it needs."""
+    with EmbeddedPostgres(folder / "base") as embedded:
+        url = embedded.dsn
+        words = ["orchestrator", "serve", "--store", "/", "--listen", "127.0.0.1:0", "--database-url", url]
+        failed = CliRunner().invoke(root, words)
+        shown = json.loads(failed.stderr.splitlines()[-1])
+        assert (failed.exit_code, shown["code"]) == (1, "database")
+        assert "not current" in shown["message"]
+        assert "protocol3 orchestrator migrate --database-url" in shown["next"]
+
+
+def test_a_busy_port_is_found_before_the_database_starts(folder):
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
+        words = ["orchestrator", "serve", "--store", "/", "--listen", address, "--data-dir", str(folder / "base")]
+        failed = CliRunner().invoke(root, words)
+    shown = json.loads(failed.stderr.splitlines()[-1])
+    assert (failed.exit_code, shown["code"]) == (1, "start")
+    assert shown["message"] == f"cannot listen on {address}: Address already in use"
+    assert "--listen" in shown["next"]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+def test_an_address_that_is_not_here_is_found_before_the_database_starts(host, folder):
+    words = ["orchestrator", "serve", "--store", "/", "--listen", f"{host}:0", "--data-dir", str(folder / "base")]
+    failed = CliRunner().invoke(root, words)
+    shown = json.loads(failed.stderr.splitlines()[-1])
+    assert (failed.exit_code, shown["code"]) == (1, "start")
+    assert shown["message"].startswith(f"cannot listen on {host}:0: ")
+    assert list(folder.iterdir()) == []

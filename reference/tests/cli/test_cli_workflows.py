@@ -50,6 +50,21 @@ def test_an_event_is_made_or_taken_whole(shell, coordinator, tmp_path):
     assert coordinator.command["event"] == {"id": "theirs"}
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["workflow", "events", "--workflow", "w", "--key", "go", "--id", ""], "--id"),
+        (["workflow", "submit", "--queue", "q", "--program", "flow@1", "--key", ""], "--key"),
+        (["task", "submit", "--queue", "q", "--program", "flow@1", "--key", ""], "--key"),
+    ],
+)
+def test_an_empty_id_or_key_is_refused_and_not_taken_for_none(shell, coordinator, words, option):
+    """A script whose variable is empty wants one thing done once, not a new one every time."""
+    done = shell(*words)
+    assert (done.exit_code, coordinator.requests) == (2, [])
+    assert f"'{option}': must not be empty" in done.stderr
+
+
 def snapshot(name, state="succeeded", parent=None):
     lineage = {"parent_workflow_id": parent, "root_workflow_id": "root"} if parent else {}
     ended = None if state == "running" else 2_500

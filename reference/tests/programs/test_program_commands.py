@@ -44,6 +44,26 @@ def test_a_conflict_is_exit_1_and_a_bad_package_exit_2(source: Callable[..., Pat
     assert run("publish", "--store", store).exit_code == 2
 
 
+def test_every_failure_says_what_to_do_next(source: Callable[..., Path], tmp_path: Path) -> None:
+    """The sentence names what is wrong; `next` is there whatever it was."""
+    store, blocked = tmp_path / "store", tmp_path / "file"
+    blocked.touch()
+    run("publish", "--source", source(), "--store", store)
+    failures = {
+        "invalid_input": run("check", source(handler="x")),
+        "not there": run("publish", "--source", tmp_path / "absent", "--store", store),
+        "integrity": run("publish", "--source", source({"new": ""}), "--store", store),
+        "io": run("publish", "--source", source(), "--store", blocked / "store"),
+        "incompatible": run("example", "--directory", tmp_path / "example", "--python", "/bin/false"),
+        "exists": run("example", "--directory", tmp_path),
+    }
+    for what, failed in failures.items():
+        shown = json.loads(failed.stderr.splitlines()[-1])
+        assert shown.get("next"), (what, shown)
+    assert "version" in json.loads(failures["integrity"].stderr)["next"]
+    assert "--python" in json.loads(failures["incompatible"].stderr)["next"]
+
+
 def test_check_validates_without_publishing(source: Callable[..., Path]) -> None:
     root = source()
     result = run("check", root)

@@ -1,6 +1,7 @@
 """The counting of `./dev`: what a stage's commands said, added up honestly."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +62,32 @@ def test_every_command_runs_and_the_last_line_is_the_sum(dev, capfd):
 def test_a_run_without_failures_says_so(dev, capfd):
     assert dev.run_stages({"only": {"about": "fine", "commands": ["true"]}}) == 0
     assert capfd.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
+
+
+def run_dev(*words: str, reader: str = "cat") -> "subprocess.CompletedProcess[str]":
+    """`tools/dev.py` as `./dev` starts it, its output read by `reader`."""
+    command = f'{{ "$0" "$@"; echo "exit $?" >&2; }} | {reader}'
+    return subprocess.run(
+        ["sh", "-c", command, sys.executable, str(TOOLS / "dev.py"), *words],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ["bogus", "-x", "--all", "py", ""])
+def test_an_unknown_word_says_what_there_is(word):
+    done = run_dev(word)
+    assert "exit 2" in done.stderr
+    assert f"no stage, job or environment {word!r}" in done.stderr
+    for known in ("lint", "test", "demo", "py311"):
+        assert known in done.stderr
+    assert "tox" not in done.stderr.replace("tox environment", "")
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_of_ours():
+    for words in ([], ["help"]):
+        done = run_dev(*words, reader="true")
+        assert "Traceback" not in done.stderr
+        assert "Exception ignored" not in done.stderr
 
 
 def test_the_explanation_names_every_stage_and_job(dev):

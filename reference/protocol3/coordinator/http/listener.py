@@ -14,6 +14,14 @@ _CUT_S: Final = 0.05
 """The same when the grace is over and exchanges are still under way; aiohttp takes zero for no limit."""
 
 
+def check_address(host: str, port: int) -> None:
+    """Raises OSError or UnicodeError if nothing can listen there now: sooner than `Listener.open` would, no surer."""
+    for family, kind, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that only linger do not count
+            probe.bind(address)
+
+
 class Listener:
     """A listening socket and its connections. Make one with `open`."""
 

@@ -126,6 +126,8 @@ async def test_a_fatal_answer_is_exit_1_with_the_line(
         ({"store": "http://store.example"}, 2, "loopback"),
         ({"python": "/no/such/python"}, 2, "python"),
         ({"python": "no-such-python"}, 2, "PATH"),
+        ({"python": "/bin/false"}, 2, "/bin/false is not a Python interpreter"),
+        ({"python": "false"}, 2, "false is not a Python interpreter"),
         ({"runner": "/no/such/bootstrap.py"}, 2, "bootstrap.py"),
         ({"server": "localhost"}, 2, "http://HOST:PORT"),
         ({"concurrency": 0}, 2, "concurrency"),
@@ -148,6 +150,28 @@ def test_a_start_that_cannot_work_says_why(tmp_path: Path, options: dict[str, An
     result = CliRunner().invoke(group, ["connect", *words])
     assert (result.exit_code, result.stdout) == (code, "")
     assert says in result.stderr
+
+
+@pytest.mark.parametrize(("answer", "says"), [('["CPython","3.10"]', "is Python 3.10"), ('["PyPy","3.12"]', "is PyPy")])
+@pytest.mark.parametrize("command", ["connect", "run"])
+def test_an_interpreter_that_cannot_run_programs_is_refused_at_the_start(
+    tmp_path: Path, command: str, answer: str, says: str
+) -> None:
+    """RUN-005: not by every single task."""
+    (tmp_path / "store").mkdir()
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    python.chmod(0o755)
+    (tmp_path / "tasks.json").write_text("[]")
+    words = ["--store", str(tmp_path / "store"), "--cache", str(tmp_path / "cache"), "--python", str(python)]
+    if command == "run":
+        words += ["--tasks", str(tmp_path / "tasks.json")]
+    else:
+        words += ["--server", "http://127.0.0.1:1", "--tenant", "a", "--namespace", "b", "--queue", "c"]
+    result = CliRunner().invoke(group, [command, *words])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert "3.11" in result.stderr
 
 
 async def test_each_worker_has_its_own_cache(coordinator: Any, connect: Connect, tmp_path: Path) -> None:
