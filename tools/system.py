@@ -113,6 +113,10 @@ class System:
     def pid(self, name: str) -> int:
         return self._running[name].pid
 
+    def ended(self, name: str) -> int | None:
+        """Exit code of a process that ended by itself; a signal is negative."""
+        return self._running[name].poll()
+
     def kill(self, name: str) -> None:
         """kill -9, as a crash would."""
         process = self._running.pop(name)
