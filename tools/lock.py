@@ -9,7 +9,7 @@ COMPILE = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes"
 
 
 def main() -> int:
-    sources = {"dev": ["pyproject.toml", "--extra=server", "--group=dev"]}
+    sources = {"dev": ["pyproject.toml", "--extra=server", "--extra=otel", "--group=dev"]}
     sources |= {path.stem: [f"requirements/{path.name}"] for path in sorted((ROOT / "requirements").glob("*.in"))}
     for name, source in sources.items():
         lock = f"requirements/{name}.txt"

@@ -19,6 +19,7 @@ from protocol3.cli.output import emit
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.http.listener import check_address
+from protocol3.coordinator.log import JsonLines
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import serve as run_coordinator
 from protocol3.store.database import DatabaseError
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def host_and_port(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int]:
+def host_and_port(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
     """HOST:PORT as a pair; an IPv6 host stands in brackets."""
+    if value is None:
+        return None
     host, _, port = value.rpartition(":")
     if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise click.BadParameter(f"{value!r} must look like 127.0.0.1:8080")
@@ -99,6 +102,12 @@ def migrate(database_url: str | None, data_dir: Path | None, ephemeral: bool) ->
 )
 @click.option("--tenant", help="With --namespace: the only scope that is served.")
 @click.option("--namespace", help="With --tenant: the only scope that is served.")
+@click.option(
+    "--metrics-listen",
+    metavar="HOST:PORT",
+    callback=host_and_port,
+    help="Address of /metrics for Prometheus, never that of --listen; port 0 takes a free one.  [default: none]",
+)
 @click.option("--test-controls", is_flag=True, help="Virtual time and faults over HTTP. For tests only.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info")
 def serve(
@@ -109,10 +118,12 @@ def serve(
     store: Path,
     tenant: str | None,
     namespace: str | None,
+    metrics_listen: tuple[str, int] | None,
     test_controls: bool,
     log_level: str,
 ) -> None:
-    """Serve the protocol until SIGINT or SIGTERM. Prints {"url": ...} once it takes requests.
+    """Serve the protocol until SIGINT or SIGTERM. Prints {"url": ...} once it takes requests, with
+    "metrics_url" beside it where metrics are asked for.
 
     The first signal lets admitted requests finish, a second one ends at once. A database of your own is migrated with
     `protocol3 orchestrator migrate`; the embedded one is migrated here.
@@ -120,7 +131,9 @@ def serve(
     log_to_stderr(log_level)
     scope = _scope(tenant, namespace)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the loop has handlers: start-up can be stopped
-    _check_listen(*listen)
+    _check_listen("--listen", *listen)
+    if metrics_listen is not None:
+        _check_listen("--metrics-listen", *metrics_listen)
     with database(database_url, data_dir, ephemeral) as (url, embedded):
         if embedded is not None:
             _migrate(url)
@@ -130,6 +143,7 @@ def serve(
             database_url=url,
             store=store,
             fixed_scope=scope,
+            metrics_listen=metrics_listen,
             test_controls=test_controls,
         )
         with _service_failures(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -138,7 +152,7 @@ def serve(
 
 async def _until_told(options: ServeOptions, embedded: "EmbeddedPostgres | None") -> None:
     """Run the coordinator; each signal cancels it once, the end of the embedded database does as well."""
-    serving = asyncio.ensure_future(run_coordinator(options, ready=lambda url: emit({"url": url})))
+    serving = asyncio.ensure_future(run_coordinator(options, ready=lambda bound: emit(bound.to_json())))
     loop = asyncio.get_running_loop()
     lost = asyncio.Event()
 
@@ -199,7 +213,7 @@ def database(
         embedded.stop()
 
 
-def _check_listen(host: str, port: int) -> None:
+def _check_listen(option: str, host: str, port: int) -> None:
     try:
         check_address(host, port)
     except (OSError, UnicodeError) as failure:
@@ -207,7 +221,7 @@ def _check_listen(host: str, port: int) -> None:
         raise CliFailure(
             f"cannot listen on {host}:{port}: {reason}",
             code="start",
-            advice="stop what listens there, or choose another address with --listen (port 0 takes a free one)",
+            advice=f"stop what listens there, or choose another address with {option} (port 0 takes a free one)",
         ) from failure
 
 
@@ -244,7 +258,10 @@ def _scope(tenant: str | None, namespace: str | None) -> Scope | None:
 
 
 def log_to_stderr(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    """Every line a JSON object (`coordinator.log`)."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def _loop_factory() -> Any:

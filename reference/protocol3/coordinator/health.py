@@ -10,29 +10,32 @@ from protocol3.contract.strict_json import JsonValue
 class Pass:
     """A background pass that must keep succeeding for the service to be ready. Instants are monotonic seconds."""
 
-    __slots__ = ("_name", "_unavailable", "last_success")
+    __slots__ = ("_unavailable", "failures", "last_success", "name", "successes")
 
     def __init__(self, name: str) -> None:
-        self._name: Final = name
+        self.name: Final = name
         self._unavailable = False
+        self.successes = self.failures = 0
         self.last_success: float | None = None
 
     def succeeded(self, now: float) -> None:
         """A whole pass went through at `now`; this also ends `unavailable`."""
         self.last_success = now
+        self.successes += 1
         self._unavailable = False
 
     def unavailable(self) -> None:
         """Passes cannot run at present, for example because the database refuses connections or the loop ended."""
         self._unavailable = True
+        self.failures += 1
 
     def reasons(self, now: float) -> list[str]:
         """Why this pass keeps the service unready at `now`; empty while it does not (HTTP-092)."""
         if self._unavailable:
-            return [f"{self._name}_unavailable"]
+            return [f"{self.name}_unavailable"]
         if self.last_success is None:
-            return [f"{self._name}_pending"]
-        return [f"{self._name}_stale"] if _age_ms(self.last_success, now) > RECOVERY_STALE_MS else []
+            return [f"{self.name}_pending"]
+        return [f"{self.name}_stale"] if _age_ms(self.last_success, now) > RECOVERY_STALE_MS else []
 
 
 class Health:
@@ -47,7 +50,7 @@ class Health:
         self._started = False
         self._shutting_down = False
         self.recovery = Pass("recovery")
-        self._passes = [self.recovery]
+        self.passes = [self.recovery]
 
     def startup_done(self) -> None:
         """Migrations are checked, connections are open, loops are running."""
@@ -60,7 +63,7 @@ class Health:
     def watch(self, name: str) -> Pass:
         """Make readiness depend on another pass and return it, to be fed by its loop."""
         added = Pass(name)
-        self._passes.append(added)
+        self.passes.append(added)
         return added
 
     def live(self) -> tuple[int, JsonValue]:
@@ -75,7 +78,7 @@ class Health:
             reasons.append("shutting_down")
         if not self._started:
             reasons.append("startup_incomplete")
-        for watched in self._passes:
+        for watched in self.passes:
             reasons += watched.reasons(now)
         last = self.recovery.last_success
         return 503 if reasons else 200, {

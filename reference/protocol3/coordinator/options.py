@@ -23,5 +23,7 @@ class ServeOptions:
     store: Path
     #: The only scope that is served; every other one is not found (HTTP-020).
     fixed_scope: Scope | None = None
+    #: Host and port (0 lets the system choose) of `/metrics`; None: there is none.
+    metrics_listen: tuple[str, int] | None = None
     #: Serve /testing/v1 (virtual time and faults): for tests only, never in production.
     test_controls: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import asyncpg
@@ -12,6 +12,7 @@ from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.background.expiry import handle_lease
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
+from protocol3.coordinator.observation import Observer
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Wake
@@ -51,8 +52,8 @@ class Parts:
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return programs
 
-    def exchanges(self, services: Services, health: Health) -> Exchanges:
-        return Exchanges(Operations(services), health, fixed_scope=services.fixed_scope)
+    def exchanges(self, services: Services, health: Health, observers: Iterable[Observer]) -> Exchanges:
+        return Exchanges(Operations(services), health, fixed_scope=services.fixed_scope, observers=observers)
 
 
 PLAIN: Final = Parts()

@@ -5,27 +5,50 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
+from protocol3.contract.fields import present
+from protocol3.contract.strict_json import JsonValue
+from protocol3.coordinator import log
 from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.health import Health
+from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.listener import Listener
+from protocol3.coordinator.observation import Observer
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.parts import PLAIN, Parts
+from protocol3.coordinator.services import Services
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
 from protocol3.store.database import is_current, open_pool
 from protocol3.store.opening import Unusable, opening
 
 
-async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> None:
-    """Serve until cancelled, then drain; a second cancellation ends at once. `ready` is called with the bound URL.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """What was bound."""
 
-    Raises DatabaseError, ValueError or OSError, with what to do, when it cannot start.
+    url: str
+    metrics_url: str | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return present(url=self.url, metrics_url=self.metrics_url)
+
+
+async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) -> None:
+    """Serve until cancelled, then drain; a second cancellation ends at once. `ready` is called with what was bound.
+
+    Metrics are served until the drain is over. Raises DatabaseError, ValueError or OSError, with what to do, when it
+    cannot start.
     """
-    programs, parts = _programs(options), _parts(options)
-    with opening():
-        pool = await open_pool(options.database_url, size=parts.pool_size)
-    try:
+    asyncio.get_running_loop().set_exception_handler(log.unhandled)
+    async with AsyncExitStack() as stack:
+        programs, parts = _programs(options), _parts(options)
+        stack.push_async_callback(programs.aclose)
+        with opening():
+            pool = await open_pool(options.database_url, size=parts.pool_size)
+        stack.push_async_callback(pool.close)
         async with pool.acquire() as connection:
             if not await is_current(connection):
                 raise Unusable(
@@ -42,19 +65,35 @@ async def serve(options: ServeOptions, *, ready: Callable[[str], object]) -> Non
             fixed_scope=options.fixed_scope,
             parts=parts,
         )
-        async with running(services):
-            exchanges = parts.exchanges(services, health)
-            listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
-            health.startup_done()
-            ready(_url(options.listen_host, listener.port))
-            try:
-                await asyncio.Event().wait()
-            finally:
-                services.dispatchers.end_waits()
-                await listener.close()
-    finally:
-        await programs.aclose()
-        await pool.close()
+        await stack.enter_async_context(running(services))
+        exchanges, metrics_url = await _edge(options, parts, services, health, stack)
+        listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
+        health.startup_done()
+        ready(Addresses(url=_url(options.listen_host, listener.port), metrics_url=metrics_url))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            services.dispatchers.end_waits()
+            await listener.close()
+
+
+async def _edge(
+    options: ServeOptions, parts: Parts, services: Services, health: Health, stack: AsyncExitStack
+) -> tuple[Exchanges, str | None]:
+    """The exchanges with whoever observes them, and where metrics are served, until the stack is left."""
+    observers: list[Observer] = []
+    if options.metrics_listen is None:
+        return parts.exchanges(services, health, observers), None
+    from protocol3.coordinator.metrics.collection import Metrics, ProcessState  # a process without metrics has no use
+    from protocol3.coordinator.metrics.endpoint import PATH, serving
+
+    metrics = Metrics()
+    observers.append(metrics.observe)
+    exchanges = parts.exchanges(services, health, observers)
+    state = ProcessState(services, health, exchanges)
+    host, port = options.metrics_listen
+    bound = await stack.enter_async_context(serving(metrics, state, dsn=options.database_url, host=host, port=port))
+    return exchanges, _url(host, bound) + PATH
 
 
 def _programs(options: ServeOptions) -> FilesystemStore:

@@ -106,7 +106,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt with its lease (DLV-027). `verdict` is the classification of the accepted report, if any."""
+    """One attempt with its lease (DLV-027). `verdict` is the classification of the accepted report, if any.
+
+    `trace` is the carrier of its event as compact JSON; None where it is the origin of the task (TRC-014).
+    """
 
     id: str
     task_id: str
@@ -127,6 +130,7 @@ class Attempt:
     settled_at: int | None
     verdict: ReportVerdict | None
     finished_at: int | None
+    trace: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ The minimum server version is what the SQL needs. Tests run on the embedded 18.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
@@ -50,6 +51,23 @@ async def open_pool(dsn: str, *, size: int = POOL_SIZE) -> asyncpg.Pool[asyncpg.
         reset=keep,
         server_settings={"search_path": SCHEMA, "application_name": "protocol3", **PLANNING},
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """Connections of a pool: the most there may be, open ones, those in use; and callers that wait for one."""
+
+    most: int
+    open: int
+    in_use: int
+    waiting: int
+
+
+def pool_state(pool: asyncpg.Pool[asyncpg.Record]) -> PoolState:
+    """As it stands now. asyncpg tells nobody who waits, so its queue is looked at; a test holds that."""
+    size = pool.get_size()
+    waiting = sum(not getter.done() for getter in pool._queue._getters)  # type: ignore[attr-defined]  # private to both
+    return PoolState(most=pool.get_max_size(), open=size, in_use=size - pool.get_idle_size(), waiting=waiting)
 
 
 async def migrate(dsn: str) -> list[str]:

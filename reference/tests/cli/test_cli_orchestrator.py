@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import asyncpg
@@ -36,9 +36,9 @@ class Served:
         self.options: ServeOptions | None = None
 
     def __call__(self, coordinator: Coordinator, *words: str) -> Result:
-        async def serve(options: ServeOptions, *, ready: Callable[[str], None]) -> None:
+        async def serve(options: ServeOptions, *, ready: Callable[[Any], None]) -> None:
             self.options = options
-            ready("http://127.0.0.1:4321")
+            ready(SimpleNamespace(to_json=lambda: {"url": "http://127.0.0.1:4321"}))
             await coordinator(options)
 
         self._module.serve = serve  # type: ignore[attr-defined]
@@ -77,8 +77,9 @@ async def until_cancelled(_: ServeOptions) -> None:
 
 def test_options_reach_the_coordinator_and_a_signal_ends_it(served):
     done = served(
-        until_cancelled, *EXTERNAL, "--listen", "[::1]:0", "--tenant", "a", "--namespace", "b", "--test-controls"
-    )
+        until_cancelled, *EXTERNAL, "--listen", "[::1]:0", "--tenant", "a", "--namespace", "b", "--test-controls",
+        "--metrics-listen", "0.0.0.0:9464",
+    )  # fmt: skip
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"url": "http://127.0.0.1:4321"}
     assert served.options == ServeOptions(
@@ -87,6 +88,7 @@ def test_options_reach_the_coordinator_and_a_signal_ends_it(served):
         database_url="postgresql://elsewhere/db",
         store=Path("/"),
         fixed_scope=Scope(tenant_id="a", namespace="b"),
+        metrics_listen=("0.0.0.0", 9464),
         test_controls=True,
     )
 
@@ -97,6 +99,7 @@ def test_by_default_every_scope_is_served_without_test_controls(served):
     assert served.options.listen_host == "127.0.0.1"
     assert served.options.listen_port == 8080
     assert served.options.fixed_scope is None
+    assert served.options.metrics_listen is None
     assert served.options.test_controls is False
 
 
@@ -126,6 +129,7 @@ def test_a_second_signal_ends_the_drain(served):
         (["--store", "/absent"], "program publish --store /absent"),
         (["--listen", "8080"], "127.0.0.1:8080"),
         (["--listen", "h:70000"], "127.0.0.1:8080"),
+        (["--metrics-listen", "9464"], "127.0.0.1:8080"),
         (["--ephemeral"], "--database-url excludes"),
         (["--data-dir", "d"], "--database-url excludes"),
     ],

@@ -14,7 +14,7 @@ import pytest
 from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
 from protocol3.coordinator.options import ServeOptions
-from protocol3.coordinator.server import serve
+from protocol3.coordinator.server import Addresses, serve
 from protocol3.store.database import DatabaseError
 
 SCOPE = {"tenant_id": "t", "namespace": "bound"}
@@ -25,7 +25,11 @@ class Server:
 
     def __init__(self, options: ServeOptions) -> None:
         self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.task = asyncio.create_task(serve(options, ready=self.ready.set_result))
+        self.task = asyncio.create_task(serve(options, ready=self._ready))
+
+    def _ready(self, bound: Addresses) -> None:
+        self.bound = bound
+        self.ready.set_result(bound.url)
 
     async def started(self) -> str:
         await asyncio.wait([self.ready, self.task], return_when=asyncio.FIRST_COMPLETED, timeout=20)

@@ -259,15 +259,17 @@ async def test_a_refusal_without_the_body_ends_the_connection(wire, target, fiel
     ],
     ids=lambda data: data[:24].decode("latin-1").replace("\r\n", " "),
 )
-async def test_bytes_that_are_no_request_get_a_bare_400_and_no_word_in_the_log(wire, malformed, caplog):
-    """A bare 4xx of HTTP/1.1 (below HTTP routing); nothing of the request is logged, no traceback"""
+async def test_bytes_that_are_no_request_get_a_bare_400_and_no_word_of_them_is_logged(wire, malformed, caplog):
+    """A bare 4xx of HTTP/1.1 (below HTTP routing); one line without anything of the request, no traceback"""
     caplog.set_level(logging.DEBUG)
     answer = await wire.ask(malformed)
     assert answer.status == 400
     assert answer.body == b""
     assert answer.one("Connection") == "close"
     assert await wire.ended()
-    assert [record for record in caplog.records if record.name != "asyncio"] == []
+    (line,) = [json.loads(record.getMessage()) for record in caplog.records if record.name != "asyncio"]
+    nothing = {"request_id": None, "method": None, "route": None, "code": None, "ms": 0.0}
+    assert line == {"event": "exchange", "status": 400} | nothing
 
 
 async def test_a_fault_of_the_parser_itself_is_a_bare_400_and_no_word_in_the_log(edge, wire, caplog):

@@ -47,6 +47,9 @@ class Hints:
         self._bell = Bell()
         self._asked_at = 0.0
         self._others = False
+        self.sent = 0
+        """Queues told to other processes so far; `heard`: told by them."""
+        self.heard = 0
 
     def tell(self, scope_id: int, queue: str) -> None:
         """A task of this queue may have become claimable."""
@@ -80,6 +83,7 @@ class Hints:
         if await self._anybody(connection):
             for start in range(0, len(queues), PER_MESSAGE):
                 await connection.execute("select pg_notify($1, $2)", CHANNEL, _written(queues[start:][:PER_MESSAGE]))
+            self.sent += len(queues)
 
     async def _anybody(self, connection: Connection) -> bool:
         now = asyncio.get_running_loop().time()
@@ -94,6 +98,7 @@ class Hints:
         assert isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy)
         if pid != connection.get_server_pid():
             for scope_id, queue in _read(str(payload)):
+                self.heard += 1
                 if queue == _EVERYTHING:
                     self._on_scope(scope_id)
                 else:

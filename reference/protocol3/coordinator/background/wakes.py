@@ -23,6 +23,8 @@ class Wakes:
         self._on_queue: list[OnQueue] = []
         self._on_obligation: list[OnObligation] = []
         self._on_agenda: list[OnAgenda] = []
+        self.published = {"queue": 0, "obligation": 0, "agenda": 0}
+        """How many of each kind so far."""
 
     def subscribe(
         self,
@@ -44,12 +46,15 @@ class Wakes:
         for wake in wakes:
             match wake:
                 case QueueWake(scope_id=scope_id, queue=queue):
+                    self.published["queue"] += 1
                     for tell_queue in self._on_queue:
                         tell_queue(scope_id, queue)
                 case ObligationWake(obligation=obligation):
+                    self.published["obligation"] += 1
                     for tell_obligation in self._on_obligation:
                         tell_obligation(obligation)
                 case AgendaWake(due_real=due_real):
+                    self.published["agenda"] += 1
                     for tell_agenda in self._on_agenda:
                         tell_agenda(due_real)
                 case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Final
 
@@ -15,6 +16,7 @@ from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.reply import Reply
 from protocol3.coordinator.http.routes import ROUTES
+from protocol3.coordinator.observation import Observer
 from protocol3.coordinator.operations import Operations
 from protocol3.coordinator.services import Services
 
@@ -34,13 +36,14 @@ def all_operations(services: Services, faults: Faults) -> SimpleNamespace:
 class FaultyExchanges(Exchanges):
     """Every exchange of the contract as an occasion, beside the routes of the controls."""
 
-    def __init__(self, services: Services, faults: Faults, health: Health) -> None:
+    def __init__(self, services: Services, faults: Faults, health: Health, observers: Iterable[Observer]) -> None:
         self._faults: Final = faults
         super().__init__(
             all_operations(services, faults),
             health,
             fixed_scope=services.fixed_scope,
             routes=(*ROUTES, *CONTROL_ROUTES),
+            observers=observers,
         )
 
     def begin_shutdown(self) -> None:

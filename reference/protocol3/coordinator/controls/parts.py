@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import asyncpg
 
@@ -19,6 +19,7 @@ from protocol3.coordinator.controls.places import (
 )
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
+from protocol3.coordinator.observation import Observer
 from protocol3.coordinator.parts import Parts
 from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Wake
@@ -57,5 +58,5 @@ class ControlledParts(Parts):
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return FaultyPrograms(programs, self.faults)
 
-    def exchanges(self, services: Services, health: Health) -> Exchanges:
-        return FaultyExchanges(services, self.faults, health)
+    def exchanges(self, services: Services, health: Health, observers: Iterable[Observer]) -> Exchanges:
+        return FaultyExchanges(services, self.faults, health, observers)

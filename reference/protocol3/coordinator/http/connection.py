@@ -15,7 +15,7 @@ does otherwise than the contract is corrected here, on these private attributes 
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -27,9 +27,10 @@ from aiohttp.web_response import StreamResponse
 from aiohttp.web_server import Server
 
 from protocol3.contract.refusal import Refusal
-from protocol3.coordinator.http import log
+from protocol3.coordinator import log
 from protocol3.coordinator.http.parser import Parser
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
+from protocol3.coordinator.observation import Exchange, Observer
 
 LINGER_S: Final = 2.0
 """How long a connection reads on after a refusal, so that closing does not destroy the reply on its way."""
@@ -47,7 +48,7 @@ class Connection(RequestHandler):
     `waiting`: budget of the long poll under way; it ends at once when the client goes (HTTP-084, DLV-034).
     """
 
-    __slots__ = ("_body", "_broken", "_gone", "_seam", "cut", "ended", "invited", "waiting")
+    __slots__ = ("_body", "_broken", "_gone", "_observe", "_seam", "cut", "ended", "invited", "waiting")
 
     def __init__(self, server: "ConnectionServer") -> None:
         super().__init__(
@@ -59,6 +60,7 @@ class Connection(RequestHandler):
             max_field_size=TARGET_BYTES,
             max_line_size=TARGET_BYTES,
         )
+        self._observe = server.observe
         self._parser = Parser(self._parser)  # type: ignore[assignment]  # has what aiohttp calls of it
         self.ended = False
         self.cut: StreamReader | None = None
@@ -114,17 +116,22 @@ class Connection(RequestHandler):
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> StreamResponse:
-        """The reply to bytes that are no request. Nothing is logged: message and exception quote the request.
+        """The reply to bytes that are no request. Message and exception quote the request, so they are told to nobody.
 
         Two Content-Type fields end here because the parser refuses them: 415 (HTTP-031), whatever the path.
         """
         if isinstance(exc, BadHttpMessage) and "Duplicate 'Content-Type'" in str(exc):
             refusal = Refusal("invalid_input", "header Content-Type: sent more than once", status=415)
         elif isinstance(exc, HttpProcessingError):
+            self._observe(Exchange(request_id=None, method=None, route=None, status=400))
             return Reply(400, None, close=True)
         else:
             refusal = Refusal("unavailable", "the exchange failed")
-        return refused(refusal, request_id=new_request_id(), close=True)
+        request_id = new_request_id()
+        self._observe(
+            Exchange(request_id=request_id, method=None, route=None, status=refusal.status, code=refusal.code)
+        )
+        return refused(refusal, request_id=request_id, close=True)
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
         """aiohttp's report of a fault outside the exchange, without the traceback, whose texts may quote a request."""
@@ -177,7 +184,11 @@ class Connection(RequestHandler):
 
 
 class ConnectionServer(Server):
-    """The asyncio protocol factory: one `Connection` per accepted socket."""
+    """The asyncio protocol factory: one `Connection` per accepted socket. `observe` is told of what is no request."""
+
+    def __init__(self, handler: Callable[[BaseRequest], Awaitable[StreamResponse]], observe: Observer) -> None:
+        super().__init__(handler)
+        self.observe = observe
 
     def __call__(self) -> Connection:
         return Connection(self)

@@ -12,16 +12,17 @@ from aiohttp.web_request import BaseRequest
 
 from protocol3.contract import media_type
 from protocol3.contract.limits import EXCHANGE_MS
-from protocol3.contract.models.common import Scope
+from protocol3.contract.models.common import Scope, TraceContext
 from protocol3.contract.refusal import Refusal, invalid
 from protocol3.contract.strict_json import JsonValue, encode
+from protocol3.coordinator import log
 from protocol3.coordinator.budget import body_bytes, computed, exchange_deadline
 from protocol3.coordinator.health import Health
-from protocol3.coordinator.http import log
 from protocol3.coordinator.http.body import read_body, refuse_body, uninvited
 from protocol3.coordinator.http.connection import Connection
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
 from protocol3.coordinator.http.routes import ROUTES, Command, Route, scope_of, waits
+from protocol3.coordinator.observation import METHODS, Exchange, Observer, collect, note_command
 
 _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
@@ -41,6 +42,7 @@ class Exchanges:
     `operations` has a coroutine method for each `Route.operation`; a missing one is an AttributeError here, at start.
     With `fixed_scope` a command that names another scope is `404/not_found` before its operation (HTTP-020); the
     extension of a session names none and is judged by its operation (DLV-313). `budget_s` is a parameter for tests.
+    `observers` are told of every answered exchange but those of health, after the log.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Exchanges:
         fixed_scope: Scope | None = None,
         routes: Iterable[Route] = ROUTES,
         budget_s: float = EXCHANGE_MS / 1000,
+        observers: Iterable[Observer] = (),
     ) -> None:
         self._paths: dict[str, dict[str, _Served]] = {}
         for route in routes:
@@ -59,8 +62,10 @@ class Exchanges:
         self._health = health
         self._fixed_scope = fixed_scope
         self._budget_s = budget_s
+        self._observers = (log.exchange, *observers)
         self._closing = False
-        self._active = 0
+        self.active = 0
+        """How many admitted exchanges are under way."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -79,7 +84,7 @@ class Exchanges:
         path, mark, query = _target(request.raw_path)
         if path in (_LIVE, _READY):
             return self._probe(path, request.method)
-        request_id = new_request_id()
+        request_id, subjects = new_request_id(), collect()
         try:
             served = self._route(path, request.method)
             body = await self._admitted(served, request, mark + query, started, request_id)
@@ -90,16 +95,28 @@ class Exchanges:
             allow = ", ".join(sorted(self._paths[path])) if code == "method_not_allowed" else None
             unread = uninvited(request) or Connection.of(request).cut is request.content
             reply = refused(refusal, request_id=request_id, allow=allow, close=unread or self._closing)
-        if log.exchanges_wanted():
-            log.exchange(
+        headers = request.headers
+        self.observe(
+            Exchange(
                 request_id=request_id,
-                method=request.method,
+                method=request.method if request.method in METHODS else None,
                 route=path if path in self._paths else None,
                 status=reply.status,
                 code=code,
-                ms=(asyncio.get_running_loop().time() - started) * 1000,
+                seconds=asyncio.get_running_loop().time() - started,
+                subjects=subjects,
+                carrier=TraceContext.from_headers(headers.getall("traceparent", ()), headers.getall("tracestate", ())),
             )
+        )
         return reply
+
+    def observe(self, exchange: Exchange) -> None:
+        """Tell everybody who observes; what fails there is logged and changes nothing."""
+        for tell in self._observers:
+            try:
+                tell(exchange)
+            except Exception as error:  # noqa: BLE001  # the reply is decided, whatever became of its record
+                log.failure(error, event="observation failed", request_id=exchange.request_id)
 
     def _route(self, path: str, method: str) -> _Served:
         """Steps 1 to 3: path, method, admission (HTTP-010…012).
@@ -121,7 +138,7 @@ class Exchanges:
         self, served: _Served, request: BaseRequest, query: str, started: float, request_id: str
     ) -> bytes:
         """Steps 4 to 8, counted as under way. Whatever goes wrong becomes a Refusal (HTTP-067, TASK-021)."""
-        self._active += 1
+        self.active += 1
         self._idle.clear()
         try:
             return await self._judged(served, request, query, started + self._budget_s)
@@ -131,8 +148,8 @@ class Exchanges:
             log.failure(error, event="exchange failed", request_id=request_id, route=served.route.path)
             raise Refusal("unavailable", "the service could not complete the exchange") from None
         finally:
-            self._active -= 1
-            if not self._active:
+            self.active -= 1
+            if not self.active:
                 self._idle.set()
 
     async def _judged(self, served: _Served, request: BaseRequest, query: str, deadline: float) -> bytes:
@@ -147,6 +164,7 @@ class Exchanges:
         try:
             async with asyncio.timeout_at(deadline) as budget:
                 command = await _command(served.route, request, query)
+                note_command(command)
                 self._check_scope(command)
                 if waits(command):
                     if connection.ended:

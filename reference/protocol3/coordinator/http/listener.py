@@ -35,7 +35,7 @@ class Listener:
         cls, exchanges: Exchanges, *, host: str = "127.0.0.1", port: int = 0, sock: socket.socket | None = None
     ) -> Self:
         """Serve on host and port (0 takes a free one), or on a socket that is bound already. Raises OSError."""
-        connections = ConnectionServer(exchanges)
+        connections = ConnectionServer(exchanges, exchanges.observe)
         loop = asyncio.get_running_loop()
         if sock is not None:
             server = await loop.create_server(connections, sock=sock, backlog=1024)

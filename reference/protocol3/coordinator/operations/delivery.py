@@ -19,6 +19,7 @@ from protocol3.contract.models.delivery import (
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
 from protocol3.coordinator.budget import computed, exchange_deadline
+from protocol3.coordinator.observation import note
 from protocol3.coordinator.services import Services
 from protocol3.core import acquisition, renewal, sessions, settlement, task_views
 from protocol3.core.acquisition import Admitted, Assigned
@@ -38,6 +39,7 @@ async def open_session(services: Services, command: OpenSession) -> JsonValue:
         loads.clock(services.transitions.sql, scope_id),
         lambda clock, fresh: sessions.open_session(scope_id, command, clock, fresh),
     )
+    note(worker_session_id=session.id)
     return task_views.session(command.scope, session).to_json()
 
 
@@ -75,13 +77,18 @@ async def acquire(services: Services, command: AcquireCommand) -> JsonValue | by
             assert scope_id is not None
             claimed = await services.dispatchers.claim(scope_id, command, wait_s=wait_s)
             if claimed is not None:
-                return task_views.assigned(command.scope, claimed)
+                return _assigned(command, claimed)
             if wait_s == 0:
                 last_looks -= 1
         elif isinstance(reply, Assigned):
-            return task_views.assigned(command.scope, reply)
+            return _assigned(command, reply)
         else:
             return reply.to_json()
+
+
+def _assigned(command: AcquireCommand, reply: Assigned) -> bytes:
+    note(task_id=reply.task.id, attempt_id=reply.attempt.id, workflow_id=reply.task.workflow_id)
+    return task_views.assigned(command.scope, reply)
 
 
 def _waits_until(command: AcquireCommand) -> float:

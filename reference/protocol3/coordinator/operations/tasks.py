@@ -10,6 +10,7 @@ from protocol3.contract.models.tasks import AttemptQuery, HistoryQuery, SubmitCo
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue, encode
 from protocol3.coordinator.budget import computed
+from protocol3.coordinator.observation import note
 from protocol3.coordinator.services import Services
 from protocol3.core import cancellation, submission, task_views
 from protocol3.core.records import Task, TaskBody
@@ -28,6 +29,7 @@ async def submit_task(services: Services, command: SubmitCommand) -> bytes:
     identity = await computed(command.input.identity)
     load = loads.submitted(services.transitions.sql, scope_id, command.idempotency_key)
     task, body = await _known(services, load, identity) or await _accepted(services, load, command, identity, scope_id)
+    note(task_id=task.id)
     return task_views.snapshot(scope, task, body)
 
 

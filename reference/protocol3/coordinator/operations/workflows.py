@@ -7,6 +7,7 @@ from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.models.workflows import EventCommand, EventReceipt, WorkflowRef, WorkflowSnapshot
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
+from protocol3.coordinator.observation import note
 from protocol3.coordinator.operations.tasks import resolve
 from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Fresh, Rejected, Verdict
@@ -21,6 +22,7 @@ async def submit_workflow(services: Services, command: SubmitCommand) -> JsonVal
     scope_id = await services.scopes.require(command.input.scope)
     load = loads.submitted(services.transitions.sql, scope_id, command.idempotency_key)
     snapshot = await _known(services, load, command) or await _accepted(services, load, command, scope_id)
+    note(workflow_id=snapshot.workflow_id)
     return snapshot.to_json()
 
 

@@ -93,7 +93,7 @@ class Server(Wire):
     def __init__(self, options: ServeOptions, namespace: str) -> None:
         super().__init__(namespace)
         self._ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(serve(options, ready=self._ready.set_result))
+        self._task = asyncio.create_task(serve(options, ready=lambda bound: self._ready.set_result(bound.url)))
 
     async def started(self) -> Server:
         await asyncio.wait([self._ready, self._task], return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)

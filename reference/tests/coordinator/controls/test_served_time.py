@@ -107,7 +107,8 @@ async def run():
     options = ServeOptions(listen_host="127.0.0.1", listen_port=0, database_url=sys.argv[1], store=Path(sys.argv[2]))
     task = asyncio.create_task(serve(options, ready=ready.set_result))
     body = json.dumps({"scope": {"tenant_id": "t", "namespace": "n"}, "queue": "q", "concurrency": 1}).encode()
-    request = urllib.request.Request(await ready + "/v1/worker-sessions", body, {"Content-Type": "application/json"})
+    url = (await ready).url + "/v1/worker-sessions"
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     reply = await asyncio.to_thread(urllib.request.urlopen, request)
     print(reply.status)
     task.cancel()
