@@ -15,7 +15,7 @@ from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import Addresses, serve
-from protocol3.store.database import DatabaseError
+from protocol3.store.opening import Unusable
 
 SCOPE = {"tenant_id": "t", "namespace": "bound"}
 
@@ -120,9 +120,10 @@ async def test_a_store_that_is_no_folder(options, tmp_path):
 
 
 async def test_a_database_without_schema(options, postgres):
-    """The message says what to do."""
-    with pytest.raises(DatabaseError, match="orchestrator migrate"):
+    """Its advice says what to do."""
+    with pytest.raises(Unusable, match="not current") as refused:
         await Server(replace(options, database_url=postgres.dsn)).started()
+    assert "orchestrator migrate" in refused.value.advice
 
 
 async def test_a_port_that_is_taken(server, options):
