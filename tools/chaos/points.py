@@ -38,7 +38,7 @@ FAULTS, CLEAR = "/testing/v1/faults", "/testing/v1/faults/clear"
 #: A story that takes longer hangs.
 STORY_S = 120
 #: Only processes die here, never the database.
-SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "500"}
 
 #: How often each story comes to each point.
 Occasions = dict[str, Counter[str]]
@@ -114,15 +114,14 @@ class Campaign:
         load = Load(lane, "count", [story.__name__ for story in STORIES])
         for scene in load.scenes.values():
             for point in POINTS:
-                rule = point.rule(scene.scope, {"kind": "delay", "ms": 0}, times=None)
-                await scene.post(FAULTS, rule)
+                await load.add_rule(point.rule(dict(scene.scope), {"kind": "delay", "ms": 0}, times=None))
         await load.run()
         counted: Occasions = {point.name: Counter() for point in POINTS}
         for story, scene in load.scenes.items():
-            rules = (await scene.get(FAULTS))["faults"]
-            for point, rule in zip(POINTS, rules, strict=True):
-                if rule["hits"]:
-                    counted[point.name][story] = rule["hits"]
+            for name in lane.names:
+                rules = (await lane.read(FAULTS, scene.scope, at=name)).document["faults"]
+                for point, rule in zip(POINTS, rules, strict=True):
+                    counted[point.name] += Counter({story: rule["hits"]})
         await load.check()
         self.faults += [f"undisturbed: {fault}" for fault in load.faults]
         return counted
@@ -172,15 +171,18 @@ class Load:
     async def strike(self, story: str, point: Point, skip: int) -> None:
         """Run with a rule that kills whoever brings this story to the point, and check."""
         scope = self.scenes[story].scope
-        rule = json.dumps(point.rule(dict(scope), {"kind": "crash"}, skip=skip)).encode()
-        for name in self.lane.names:
-            await self.lane.send(FAULTS, rule, at=name)
+        await self.add_rule(point.rule(dict(scope), {"kind": "crash"}, skip=skip))
         killed = self.lane.counts["killed"]
         await self.run()
         for name in self.lane.names:
             await self.lane.send(CLEAR, json.dumps({"scope": scope}).encode(), at=name)
         self.hits = self.lane.counts["killed"] - killed
         await self.check()
+
+    async def add_rule(self, rule: Any) -> None:
+        """In every process: rules strike where they were added (TST-020)."""
+        for name in self.lane.names:
+            await self.lane.send(FAULTS, json.dumps(rule).encode(), at=name)
 
     async def run(self) -> None:
         """All stories to their ends."""
