@@ -13,12 +13,12 @@ import asyncpg
 
 from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background import workflow_handlers
-from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
 from protocol3.coordinator.background.obligations import Obligations
 from protocol3.coordinator.background.passes import Passes
+from protocol3.coordinator.background.survival import ERRORS, survived
 from protocol3.coordinator.background.wakes import Wakes
 from protocol3.coordinator.parts import PLAIN, Parts
 from protocol3.coordinator.services import Services
@@ -98,7 +98,6 @@ async def _kept(run: Callable[[Services], Awaitable[None]], services: Services) 
     while True:
         try:
             await run(services)
-        except Exception as error:  # noqa: BLE001  # whatever it was, the loop goes on
-            end_if_cancelled()
-            _log.error("a background loop failed: %s", type(error).__name__)
+        except ERRORS as error:
+            survived(error, _log, "a background loop failed")
         await asyncio.sleep(RESTART_S)

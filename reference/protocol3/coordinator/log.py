@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from protocol3.coordinator.observation import Exchange
 
 _log: Final = logging.getLogger("protocol3.http")
+_database: Final = logging.getLogger("protocol3.database")
 
 
 class Fields(dict[str, object]):
@@ -63,6 +64,15 @@ def exchange(ended: Exchange) -> None:
 def failure(error: BaseException, *, event: str, request_id: str | None = None, route: str | None = None) -> None:
     """An unforeseen exception at ERROR: its type and the innermost place in this package."""
     _write(logging.ERROR, event=event, request_id=request_id, route=route, **_named(error))
+
+
+def database(why: str | None) -> None:
+    """The database was lost, or with None is back: the one line about it, whatever fails meanwhile."""
+    if why is None:
+        _database.log(logging.WARNING, "%s", Fields(event="database back", next="nothing is to be done"))
+    else:
+        advice = "start the database or let it take connections; the coordinator goes on by itself then"
+        _database.log(logging.ERROR, "%s", Fields(event="database lost", why=why, next=advice))
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -23,6 +23,7 @@ from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
 from protocol3.store.database import is_current, open_pool
 from protocol3.store.opening import Unusable, opening
+from protocol3.store.outage import close
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,8 @@ async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) 
         programs, parts = _programs(options), _parts(options)
         stack.push_async_callback(programs.aclose)
         with opening():
-            pool = await open_pool(options.database_url, size=parts.pool_size)
-        stack.push_async_callback(pool.close)
+            pool = await open_pool(options.database_url, size=parts.pool_size, on_change=log.database)
+        stack.push_async_callback(close, pool)
         async with pool.acquire() as connection:
             if not await is_current(connection):
                 raise Unusable(

@@ -14,7 +14,10 @@ from typing import Final
 import asyncpg
 
 from protocol3.store.apply_sql import apply_function
+from protocol3.store.outage import CONNECT_S, CutOff, DatabaseError, OnChange, Watch
 from protocol3.store.transition import Connection
+
+__all__ = ["DatabaseError", "is_ahead", "is_current", "migrate", "open_pool"]
 
 SCHEMA = "protocol3"
 MINIMUM_SERVER = 150000
@@ -31,26 +34,45 @@ PLANNING: Final[Mapping[str, str]] = {
     "jit": "off",
 }
 
+#: Seconds for a statement, as long as an exchange lives (HTTP-080).
+STATEMENT_S: Final = 30
+#: The server's own limits, for what a coordinator that was cut off or stands still left behind. Later than ours.
+LIMITS: Final[Mapping[str, str]] = {
+    "statement_timeout": f"{STATEMENT_S + 1}s",
+    "idle_in_transaction_session_timeout": f"{STATEMENT_S}s",
+}
 
-class DatabaseError(Exception):
-    """The database cannot be used; the message says what to do."""
 
+async def open_pool(
+    dsn: str, *, size: int = POOL_SIZE, on_change: OnChange = lambda _: None
+) -> asyncpg.Pool[asyncpg.Record]:
+    """A pool whose connections see only our schema, made when they are needed; close it with `outage.close`.
 
-async def open_pool(dsn: str, *, size: int = POOL_SIZE) -> asyncpg.Pool[asyncpg.Record]:
-    """A pool whose connections see only our schema. Raises DatabaseError, or what asyncpg raises for a lost server."""
+    Raises what keeps the first one from being made. Later on, whoever acquires one gets DatabaseAway while none can be
+    made; `on_change` is told why when that begins, and None when it ends.
+    """
 
     async def keep(_: object) -> None:
         """Sessions hold no state between transitions, so a release needs no round trip."""
 
-    return await asyncpg.create_pool(
+    pool = await asyncpg.create_pool(
         dsn,
-        min_size=1,
+        min_size=0,  # what must be there at all times would be made again and again, with a traceback for each failure
         max_size=size,
         max_inactive_connection_lifetime=0,  # a new one has to learn every row type again
-        command_timeout=30,
+        connect=Watch(on_change).connect,
+        connection_class=CutOff,
+        timeout=CONNECT_S,
+        command_timeout=STATEMENT_S,
         reset=keep,
-        server_settings={"search_path": SCHEMA, "application_name": "protocol3", **PLANNING},
+        server_settings={"search_path": SCHEMA, "application_name": "protocol3", **PLANNING, **LIMITS},
     )
+    try:
+        async with pool.acquire():
+            return pool
+    except BaseException:
+        pool.terminate()
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from protocol3.store.database import DatabaseError
+from protocol3.store.outage import DatabaseError, reason
 
 
 class Unusable(DatabaseError):
@@ -25,7 +23,7 @@ def opening() -> Iterator[None]:
         yield
     except OSError as failure:
         raise Unusable(
-            f"the database cannot be reached: {_reason(failure)}",
+            f"the database cannot be reached: {reason(failure)}",
             advice="start PostgreSQL there, or correct --database-url; without it an embedded database is started",
         ) from None
     except ValueError:  # its text quotes what it could not read
@@ -33,11 +31,3 @@ def opening() -> Iterator[None]:
             "what --database-url says is no usable address",
             advice="give --database-url postgresql://USER:PASSWORD@HOST:PORT/NAME, with / : @ in a part as %2F %3A %40",
         ) from None
-
-
-def _reason(failure: OSError) -> str:
-    if isinstance(failure, socket.gaierror):
-        return failure.strerror or "the host is unknown"
-    if failure.errno:
-        return os.strerror(failure.errno)
-    return "no answer in time" if isinstance(failure, TimeoutError) else str(failure)

@@ -97,7 +97,7 @@ async def test_a_dispatcher(services: Any) -> None:
 
 
 async def test_hints(services: Any) -> None:
-    """Their connection was closed under them: neither the listener nor the name can be taken back."""
+    """Their connection is dropped, with the listener and the name."""
     listening = asyncio.Event()
 
     class Closed:
@@ -106,18 +106,14 @@ async def test_hints(services: Any) -> None:
 
         async def __aexit__(self, *_: object) -> None: ...
 
+        def add_termination_listener(self, _: object) -> None: ...
+
         async def add_listener(self, *_: object) -> None:
             listening.set()
 
-        async def remove_listener(self, *_: object) -> None:
-            raise ConnectionResetError
+        async def execute(self, text: str) -> None: ...
 
-        async def execute(self, text: str) -> None:
-            if text.startswith("reset"):
-                raise ConnectionResetError
-
-        def is_closed(self) -> bool:
-            return False
+        def terminate(self) -> None: ...
 
     services.pool = SimpleNamespace(acquire=Closed)
     hints = Hints(lambda _scope, _queue: None, on_scope=lambda _scope: None)

@@ -18,8 +18,8 @@ from typing import Final
 from protocol3.contract.models.delivery import AcquireCommand
 from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.background.bell import Bell
-from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.claiming import Claiming
+from protocol3.coordinator.background.survival import ERRORS, survived
 from protocol3.core.acquisition import Assigned
 from protocol3.store.loads import claims as loads
 from protocol3.store.transition import Connection, Transitions
@@ -189,9 +189,8 @@ class Dispatcher:
                     if not work.ready or not await self._claim(connection, work.ready):
                         break
                 await self._judge_again(connection)
-        except Exception as error:  # noqa: BLE001  # the database may be away; whoever is patient waits on
-            end_if_cancelled()
-            _log.warning("dispatching failed: %s", type(error).__name__)
+        except ERRORS as error:  # whoever is patient waits on
+            survived(error, _log, "dispatching failed")
             for waiter in impatient:
                 if not waiter.answer.done():
                     waiter.answer.set_exception(Refusal("unavailable", "the store could not be reached"))

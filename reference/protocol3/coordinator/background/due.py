@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
-from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.passes import Passes
+from protocol3.coordinator.background.survival import ERRORS, survived
 from protocol3.core.records import Agenda
 from protocol3.store.tables import records_of
 
@@ -85,9 +85,8 @@ class AgendaLoop:
                 self._passes.succeeded(time.monotonic())
                 if whole:
                     rest = await self._rest(services)
-            except Exception as error:  # noqa: BLE001  # the database may be away for a while
-                end_if_cancelled()
-                _log.warning("looking for due entries failed: %s", type(error).__name__)
+            except ERRORS as error:
+                survived(error, _log, "looking for due entries failed")
                 self._passes.unavailable()
             await self._bell.rest(rest)
 
@@ -114,8 +113,8 @@ class AgendaLoop:
             async with limit:
                 try:
                     return await self._handlers[entry.kind](services, entry) is not False
-                except Exception as error:  # noqa: BLE001  # the entry stays, the next pass tries again
-                    _log.warning("%s of %s failed: %s", entry.kind, entry.ref, type(error).__name__)
+                except ERRORS as error:  # the entry stays, the next pass tries again
+                    survived(error, _log, "%s of %s failed", entry.kind, entry.ref)
                     return False
 
         return all(await asyncio.gather(*map(one, entries)))

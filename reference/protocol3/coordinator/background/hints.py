@@ -61,22 +61,28 @@ class Hints:
         self.tell(scope_id, _EVERYTHING)
 
     async def run(self, services: Services) -> None:
-        """Needs a connection of its own. Ends with the error of a lost one."""
+        """Needs a connection of its own. Ends when it is lost."""
         async with services.pool.acquire() as connection:
+            lost = asyncio.Event()
+
+            def ended(_: object) -> None:
+                lost.set()
+                self._bell.ring()
+
+            connection.add_termination_listener(ended)
             await connection.execute(f"set application_name = '{_NAME}'")
             await connection.add_listener(CHANNEL, self._heard)
             try:
                 while True:
                     await self._bell.rest(LISTENERS_S)
-                    if connection.is_closed():
-                        raise ConnectionError
+                    if lost.is_set():
+                        return
                     if self._collected:
                         await asyncio.sleep(COLLECT_S)
                         await self._send(connection)
             finally:
-                with contextlib.suppress(Exception):  # a lost connection has neither any more; the cause is to be seen
-                    await connection.remove_listener(CHANNEL, self._heard)
-                    await connection.execute("reset application_name")
+                with contextlib.suppress(asyncpg.InterfaceError):  # it is lost already
+                    connection.terminate()  # with its listener and name; no word to a server that may be stalled
 
     async def _send(self, connection: Connection) -> None:
         queues, self._collected = list(self._collected), {}

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
-from protocol3.coordinator.background.cancellation import end_if_cancelled
 from protocol3.coordinator.background.passes import Passes
+from protocol3.coordinator.background.survival import ERRORS, survived
 from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, retry_delay
 from protocol3.core.records import Obligation
 from protocol3.store.tables import records_of
@@ -115,9 +115,8 @@ class Obligations:
     async def _meet(self, services: Services, obligation: Obligation) -> None:
         try:
             await self._handlers[obligation.kind](services, obligation)
-        except Exception as error:  # noqa: BLE001  # whatever it was, the obligation stays and is tried again
-            end_if_cancelled()
-            _log.warning("%s %s failed: %s", obligation.kind, obligation.id, type(error).__name__)
+        except ERRORS as error:  # the obligation stays and is tried again
+            survived(error, _log, "%s %s failed", obligation.kind, obligation.id)
             await self._failed(services, obligation)
 
     async def _failed(self, services: Services, obligation: Obligation) -> None:
@@ -128,18 +127,16 @@ class Obligations:
             text = services.transitions.sql(_RETRY)
             await services.pool.execute(text, obligation.id, obligation.version, delay)
             asyncio.get_running_loop().call_later(delay / 1000, self._bell.ring)
-        except Exception as error:  # noqa: BLE001  # the row becomes ready again by itself
-            end_if_cancelled()
-            _log.warning("%s %s not put back: %s", obligation.kind, obligation.id, type(error).__name__)
+        except ERRORS as error:  # the row becomes ready again by itself
+            survived(error, _log, "%s %s not put back", obligation.kind, obligation.id)
 
     async def _look_around(self, services: Services) -> None:
         while True:
             try:
                 self._more = await self._look(services)
                 self._passes.succeeded(time.monotonic())
-            except Exception as error:  # noqa: BLE001  # the database may be away for a while
-                end_if_cancelled()
-                _log.warning("looking for obligations failed: %s", type(error).__name__)
+            except ERRORS as error:
+                survived(error, _log, "looking for obligations failed")
                 self._passes.unavailable()
             await self._bell.rest(LOOK_S)
 

@@ -23,6 +23,7 @@ from protocol3.coordinator.http.connection import Connection
 from protocol3.coordinator.http.reply import Reply, new_request_id, refused
 from protocol3.coordinator.http.routes import ROUTES, Command, Route, scope_of, waits
 from protocol3.coordinator.observation import METHODS, Exchange, Observer, collect, note_command
+from protocol3.store.outage import DatabaseAway
 
 _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
@@ -145,6 +146,8 @@ class Exchanges:
         except (Exception, asyncio.CancelledError) as error:  # here a fault becomes a reply
             if isinstance(error, Refusal) or _cancelled():
                 raise
+            if isinstance(error, DatabaseAway):  # its beginning is in the log
+                raise Refusal("unavailable", "the database cannot be reached") from None
             log.failure(error, event="exchange failed", request_id=request_id, route=served.route.path)
             raise Refusal("unavailable", "the service could not complete the exchange") from None
         finally:
@@ -172,7 +175,7 @@ class Exchanges:
                     connection.waiting = budget
                 result = await served.operation(command)  # HTTP-021
                 body = result if isinstance(result, bytes) else encode(result)
-        except TimeoutError:
+        except Exception:  # the clean-up of what was cut off may fail in ways of its own
             if not budget.expired():
                 raise
             late = loop.time() >= deadline
