@@ -26,7 +26,7 @@ import asyncpg
 from chaos.lane import Lane
 from chaos.ledger import account
 from chaos.report import Report
-from chaos.scene import Scene, Unexpected
+from chaos.scene import SPOILT, Scene, Unexpected
 from chaos.stories import STORIES
 from protocol3.coordinator.controls.points import POINTS, Point
 from protocol3.store.embedded import EmbeddedPostgres
@@ -44,22 +44,25 @@ SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "of
 Occasions = dict[str, Counter[str]]
 
 
+class _List(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(*(point.name for point in POINTS), sep="\n")
+        parser.exit()
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--point", nargs="+", default=[], metavar="NAME", help="as settle:written, or settle for all")
     parser.add_argument("--rounds", type=int, default=1, help="each time on another occasion")
     parser.add_argument("--coordinators", type=int, default=1, help="processes on one database; each one is struck")
-    parser.add_argument("--load", type=int, default=len(STORIES), help="stories at once, the struck one among them")
+    parser.add_argument("--load", type=int, default=len(STORIES), help="stories at once, the struck one included")
     parser.add_argument("--lanes", type=int, default=2, help="points at once, each with a database of its own")
-    parser.add_argument("--list", action="store_true", help="only name the points")
+    parser.add_argument("--list", action=_List, nargs=0, help="name the points and exit")
 
 
 def run(options: argparse.Namespace, folder: Path) -> Report:
     points = [point for point in POINTS if not options.point or {point.name, point.of} & set(options.point)]
     if not points:
         raise SystemFailure("no such point; --list names them")
-    if options.list:
-        rows = [{"point": point.name} for point in points]
-        return Report(seed=options.seed, cases=len(points), totals={"points": len(points)}, rows=rows)
     postgres = EmbeddedPostgres(folder / "database", settings=SETTINGS)
     postgres.start()
     try:
@@ -75,6 +78,9 @@ async def _campaign(
     urls = [await _database(postgres, f"lane_{n}") for n in range(options.lanes)]
     systems = [System(folder / f"lane-{n}", database_url=url) for n, url in enumerate(urls)]
     systems[0].publish("hello")
+    spoilt = systems[0].store / "programs" / SPOILT["id"] / SPOILT["version"] / "descriptor.json"
+    spoilt.parent.mkdir(parents=True)
+    spoilt.write_text("spoilt")
     for system in systems:
         system.store = systems[0].store
     lanes = [Lane(system, options.coordinators) for system in systems]
@@ -134,7 +140,11 @@ class Campaign:
         occasion = chosen.randrange(occasions.total())
         struck, skip = next(_at(occasions, occasion))
         others = [story.__name__ for story in STORIES if story.__name__ != struck]
-        load = Load(lane, f"{number}-{point.of}-{point.where}", [struck, *chosen.sample(others, self.options.load - 1)])
+        load = Load(
+            lane,
+            f"{number}-{point.of}-{point.where}",
+            [struck, *chosen.sample(others, min(max(self.options.load - 1, 0), len(others)))],
+        )
         before = lane.counts.copy()
         await load.strike(struck, point, 0 if len(lane.names) > 1 else skip)
         counts = lane.counts - before

@@ -12,6 +12,8 @@ from chaos.lane import Lane
 from chaos.ledger import TERMINAL, Flow, Ledger
 
 PROGRAM = {"id": "hello", "version": "1.0.0"}
+#: Its descriptor is spoilt: whoever asks for it is told to come again.
+SPOILT = {"id": "spoilt", "version": "1.0.0"}
 #: Longer than a lease.
 PAST_LEASE_MS = 61_000
 POLL_MS = 500

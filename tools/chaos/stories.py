@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from chaos.scene import PAST_LEASE_MS, PROGRAM, Scene
+from chaos.scene import PAST_LEASE_MS, PROGRAM, SPOILT, Scene
 
 HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
 
 
 def _command(key: str, **members: Any) -> dict[str, Any]:
@@ -146,7 +147,7 @@ async def cancelled_while_waiting(s: Scene) -> None:
     await (await s.claim()).decide("suspend", commands=commands, until=["t", "q", "w"])
     active = await s.claim("active")
     asleep = await s.claim("flows")
-    await asleep.sleep("nap", 24 * HOUR_MS)
+    await asleep.sleep("nap", DAY_MS)
     assert asleep.workflow_id is not None
     await s.until(asleep.workflow_id, "waiting")
     queued = await s.unclaimed("children")
@@ -199,6 +200,31 @@ async def failing_controller(s: Scene) -> None:
     s.ends(workflow_id, "failed", error={"kind": "declined", "message": "no"})
 
 
+async def controller_lost(s: Scene) -> None:
+    """Its only attempt."""
+    workflow_id = await s.workflow(attempts=1)
+    claim = await s.claim()
+    await s.advance(PAST_LEASE_MS)
+    await s.until_over(claim.task_id, "lease_expired", "failed")
+    await _fails(s, workflow_id, "workflow_activation_failed")
+
+
+async def decision_given_up(s: Scene) -> None:
+    """It needs a program that cannot be resolved for a day."""
+    workflow_id = await s.workflow()
+    await (await s.claim()).decide("suspend", commands=[_command("c", program=SPOILT)], until=["c"], applied=False)
+    await s.advance(DAY_MS)
+    await _fails(s, workflow_id, "workflow_application_timeout")
+
+
+async def _fails(s: Scene, workflow_id: str, kind: str) -> None:
+    """For a reason of the service's own, which it words itself."""
+    await s.until(workflow_id)
+    outcome = (await s.get("/v1/workflows/result", workflow_id=workflow_id))["outcome"]
+    s.ledger.expect("reason", outcome["error"]["kind"], kind)
+    s.ends(workflow_id, **outcome)
+
+
 STORIES: Final[tuple[Callable[[Scene], Awaitable[None]], ...]] = (
     task,
     task_tried_twice,
@@ -216,4 +242,6 @@ STORIES: Final[tuple[Callable[[Scene], Awaitable[None]], ...]] = (
     cancelled_while_running,
     failing_with_children,
     failing_controller,
+    controller_lost,
+    decision_given_up,
 )

@@ -12,7 +12,6 @@ from typing import Final
 import asyncpg
 
 from protocol3.contract.models.common import Scope
-from protocol3.coordinator.background import workflow_handlers
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
@@ -60,7 +59,7 @@ def assemble(
         obligations=Obligations(
             parts.obligations,
             workflow_recovery,
-            on_transient_failure=workflow_handlers.give_up,
+            on_transient_failure=parts.give_up,
             workers=parts.obligation_workers,
         ),
         agenda=AgendaLoop(parts.agenda, recovery, parts.scans),

@@ -31,6 +31,8 @@ class Parts:
     obligation_workers: int = obligations.CONCURRENCY
     scans: due.Scans = due.BY_REAL_TIME
     agenda: Mapping[str, due.Handler] = {"lease": handle_lease, **workflow_handlers.AGENDA}
+    #: What a transient failure with an obligation is followed by.
+    give_up: obligations.Handler = staticmethod(workflow_handlers.give_up)
     obligations: Mapping[str, obligations.Handler] = workflow_handlers.OBLIGATIONS
 
     async def prepare(self, pool: asyncpg.Pool[asyncpg.Record]) -> None:

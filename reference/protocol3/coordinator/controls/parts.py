@@ -15,6 +15,7 @@ from protocol3.coordinator.controls.places import (
     FaultyClaiming,
     FaultyPrograms,
     FaultyTransitions,
+    faulty_obligation,
     faulty_obligations,
 )
 from protocol3.coordinator.health import Health
@@ -43,6 +44,7 @@ class ControlledParts(Parts):
         self.faults = Faults()
         self.agenda = FaultyAgenda(self.faults).handlers(Parts.agenda)
         self.obligations = faulty_obligations(self.faults, Parts.obligations)
+        self.give_up = faulty_obligation(self.faults, "completion.expire", Parts.give_up)
 
     async def prepare(self, pool: asyncpg.Pool[asyncpg.Record]) -> None:
         await virtual_time.prepare(pool)

@@ -171,20 +171,22 @@ def _subject_of(command: Command) -> str | None:
     return subject
 
 
+def faulty_obligation(faults: Faults, name: StepName, handler: obligations.Handler) -> obligations.Handler:
+    """The handler as an occasion."""
+
+    async def handle(services: Services, held: Obligation) -> None:
+        scope = await services.scopes.named(held.scope_id)
+        with faults.occasion(scope, Step(name=name), held.workflow_id):
+            await faults.reach("received")
+            await handler(services, held)
+            await faults.reach("committed")
+
+    return handle
+
+
 def faulty_obligations(faults: Faults, handlers: Mapping[str, obligations.Handler]) -> dict[str, obligations.Handler]:
     """The handlers as occasions."""
-
-    def faulty(step: Step, handler: obligations.Handler) -> obligations.Handler:
-        async def handle(services: Services, held: Obligation) -> None:
-            scope = await services.scopes.named(held.scope_id)
-            with faults.occasion(scope, step, held.workflow_id):
-                await faults.reach("received")
-                await handler(services, held)
-                await faults.reach("committed")
-
-        return handle
-
-    return {kind: faulty(Step(name=OBLIGATION_STEPS[kind]), handler) for kind, handler in handlers.items()}
+    return {kind: faulty_obligation(faults, OBLIGATION_STEPS[kind], handler) for kind, handler in handlers.items()}
 
 
 class FaultyAgenda:

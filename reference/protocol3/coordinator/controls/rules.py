@@ -20,6 +20,7 @@ StepName: TypeAlias = Literal[
     "task.claim",
     "decision.apply",
     "completion.deliver",
+    "completion.expire",
     "wait.fire",
     "drain.pass",
     "attempt.expire",

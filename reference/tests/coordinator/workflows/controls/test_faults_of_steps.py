@@ -7,8 +7,10 @@ from functools import partial
 
 import pytest
 
+from protocol3.contract.limits import APPLICATION_RETRY_MS
 from protocol3.contract.refusal import Refusal
 from protocol3.core.obligations import FIRST_RETRY_MS
+from protocol3.programs.errors import ProgramError
 
 
 class Situations:
@@ -133,6 +135,24 @@ async def test_program_resolution(flow, faults, staged, clock):
     assert (await flow.until(workflow_id))["state"] == "cancelled"
     assert (await flow.status(workflow_id))["revision"] == 0
     assert await flow.nothing("rates")
+
+
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
+async def test_giving_up(flow, faults, staged, clock, programs, where):
+    """RCV-020: a program store is away for a day. It is looked at after every failure, and changes something once."""
+    workflow_id = (await flow.submit())["workflow_id"]
+    run = await flow.start()
+    programs.failure = ProgramError("unavailable", "away")
+    faults.add("completion.expire", where=where)
+    await run.decide("suspend", commands=[staged("c")], until=["c"])
+    if where in ("locked", "written"):
+        await clock.advance(APPLICATION_RETRY_MS)
+    (held,) = await faults.until_held()
+    assert (held["match"], held["where"], held["subject"]) == ({"step": "completion.expire"}, where, workflow_id)
+    assert (await flow.status(workflow_id))["state"] == "running"
+    faults.release()
+    await clock.advance(APPLICATION_RETRY_MS)
+    assert (await flow.outcome(workflow_id))["error"]["kind"] == "workflow_application_timeout"
 
 
 async def test_guards_are_held_at_locked(situations, flow, faults):
