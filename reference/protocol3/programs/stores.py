@@ -3,14 +3,18 @@
 import asyncio
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Final, Protocol
 
 from protocol3.contract import limits
 from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.fetching import check_fetchable, check_fetched
 from protocol3.programs.layout import blob_path, decode_descriptor, descriptor_path
+
+READERS: Final = 8
+"""Threads of a filesystem store, its own: one that stalls (a network mount) must not hold other work in threads."""
 
 
 class ProgramStore(Protocol):
@@ -47,18 +51,22 @@ class FilesystemStore:
                 "invalid_input", f"the program store {root} is not a directory; publish a program to create it"
             )
         self._root = root.resolve()
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="program-store")
 
     async def resolve(self, program: ProgramRef) -> Descriptor:
-        raw = await asyncio.to_thread(self._read, descriptor_path(program), limits.DESCRIPTOR_BYTES)
+        raw = await self._in_thread(descriptor_path(program), limits.DESCRIPTOR_BYTES)
         return decode_descriptor(raw, program)
 
     async def fetch(self, descriptor: Descriptor) -> bytes:
         check_fetchable(descriptor)
-        content = await asyncio.to_thread(self._read, blob_path(descriptor), descriptor.size)
+        content = await self._in_thread(blob_path(descriptor), descriptor.size)
         return check_fetched(content, descriptor)
 
     async def aclose(self) -> None:
-        return None
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, name: PurePosixPath, limit: int) -> bytes:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, name, limit)
 
     def _read(self, name: PurePosixPath, limit: int) -> bytes:
         """At most ``limit + 1`` bytes of a regular file below the root; never blocks on a pipe (PKG-037)."""

@@ -84,7 +84,7 @@ async def test_a_worker_of_obligations(services: Any) -> None:
 
     obligations = Obligations({"test": handler}, Ignored())
     obligations.take(SimpleNamespace(id=1, workflow_id="w", kind="test", tries=0, version=1))  # type: ignore[arg-type]
-    await ends(asyncio.create_task(obligations._work(services)), services.pool.used)
+    await ends(asyncio.create_task(obligations._work(services, "w")), services.pool.used)
 
 
 async def test_a_dispatcher(services: Any) -> None:

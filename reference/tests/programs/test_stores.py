@@ -3,8 +3,9 @@
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from aiohttp import web
@@ -13,7 +14,7 @@ from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.http_store import HttpStore, check_store_url
 from protocol3.programs.publish import publish_directory
-from protocol3.programs.stores import ProgramStore, open_store
+from protocol3.programs.stores import FilesystemStore, ProgramStore, open_store
 
 Source = Callable[..., Path]
 REPORT = ProgramRef(id="report", version="1.0.0")
@@ -50,6 +51,25 @@ async def test_a_published_program_is_resolved_and_fetched(store: Path) -> None:
     descriptor = await reader.resolve(REPORT)
     assert descriptor.program == REPORT
     assert await reader.fetch(descriptor) == blob_of(store).read_bytes()
+    await reader.aclose()
+
+
+async def test_a_directory_that_stalls_holds_no_other_thread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More reads than there are threads stand still; other work in threads goes on, and so do the reads afterwards."""
+    answers = threading.Event()
+    reader = FilesystemStore(store)
+    read = reader._read
+
+    def stalled(name: PurePosixPath, limit: int) -> bytes:
+        answers.wait(20)
+        return read(name, limit)
+
+    monkeypatch.setattr(reader, "_read", stalled)
+    resolving = [asyncio.create_task(reader.resolve(REPORT)) for _ in range(64)]
+    async with asyncio.timeout(10):
+        assert await asyncio.to_thread(lambda: "done") == "done"
+    answers.set()
+    assert {descriptor.program for descriptor in await asyncio.gather(*resolving)} == {REPORT}
     await reader.aclose()
 
 

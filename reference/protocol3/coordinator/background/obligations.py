@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
@@ -26,6 +27,10 @@ Handler: TypeAlias = "Callable[[Services, Obligation], Awaitable[None]]"
 
 #: Obligations handled side by side, and the most that one look takes over.
 CONCURRENCY: Final = 16
+#: Obligations that ask the world outside the database side by side, see `Obligations.aside`.
+OUTSIDE: Final = 64
+#: Nothing is taken over by a process that holds so many.
+MOST_HELD: Final = 1_024
 #: Seconds between looks when nothing rings.
 LOOK_S: Final = 1.0
 
@@ -48,7 +53,7 @@ update obligation set tries = tries + 1, ready_real = {real} + $3, version = ver
 
 
 class Obligations:
-    """`take` hands over a fresh obligation; `run` meets all of them until it is cancelled.
+    """`take` hands over a fresh obligation; `run` meets all of them, `workers` side by side, until it is cancelled.
 
     A handler receives the obligation as this process holds it: its transition must guard on that version
     (`core.obligations.settle`) and do nothing when the stored one differs or is gone. Any exception counts as a
@@ -72,6 +77,8 @@ class Obligations:
         self._waiting: dict[str, dict[str, Obligation]] = {}  # by workflow, then by id, in order of arrival
         self.held: set[str] = set()
         self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self._slots = asyncio.Semaphore(workers)
+        self._outside = asyncio.Semaphore(OUTSIDE)
         self._bell = Bell()
         self._more = False  # the last look left something behind for want of room
 
@@ -92,14 +99,29 @@ class Obligations:
 
     async def run(self, services: Services) -> None:
         """Work until cancelled; the first look takes over everything that is ready, whoever left it (RCV-002)."""
+        self._slots = asyncio.Semaphore(self._workers)
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work(services))
             group.create_task(self._look_around(services))
+            while True:
+                await self._slots.acquire()
+                group.create_task(self._work(services, await self._ready.get()))
 
-    async def _work(self, services: Services) -> None:
-        while True:
-            workflow_id = await self._ready.get()
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """For what a handler awaits from outside the database: meanwhile its slot is free for other obligations.
+
+        Few at a time may ask; the others wait for that in order of arrival, without a slot as well.
+        """
+        self._slots.release()
+        try:
+            async with self._outside:
+                yield
+        finally:
+            await self._slots.acquire()
+
+    async def _work(self, services: Services, workflow_id: str) -> None:
+        """Meet the first obligation of a workflow in a slot, which is free afterwards."""
+        try:
             chain = self._waiting[workflow_id]
             obligation = next(iter(chain.values()))
             await self._meet(services, obligation)
@@ -111,6 +133,8 @@ class Obligations:
                 del self._waiting[workflow_id]
             if self._more and self._ready.empty():
                 self._bell.ring()
+        finally:
+            self._slots.release()
 
     async def _meet(self, services: Services, obligation: Obligation) -> None:
         try:
@@ -123,6 +147,9 @@ class Obligations:
         try:
             if self._on_transient_failure is not None:
                 await self._on_transient_failure(services, obligation)
+        except ERRORS as error:
+            survived(error, _log, "%s %s not given up", obligation.kind, obligation.id)
+        try:
             delay = retry_delay(obligation.tries)
             text = services.transitions.sql(_RETRY)
             await services.pool.execute(text, obligation.id, obligation.version, delay)
@@ -146,7 +173,7 @@ class Obligations:
         async with services.pool.acquire() as connection:
             if held:
                 await connection.execute(sql(_HOLD), held, CLAIM_MS, HANDOVER_MS)
-            if self._ready.qsize() >= CONCURRENCY:
+            if self._ready.qsize() >= CONCURRENCY or len(held) >= MOST_HELD:
                 return True
             rows = await connection.fetch(sql(_TAKE_OVER), held, CONCURRENCY, CLAIM_MS)
         for obligation in records_of(Obligation, [row[0] for row in rows]):

@@ -6,7 +6,7 @@ Every handler may be repeated at any time: its transition finds an obligation th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from protocol3.contract.models.common import ApplicationError, ProgramRef
@@ -67,14 +67,16 @@ def _command_keys(decision: Decision) -> list[str]:
 
 
 async def _resolved(
-    services: Services, programs: Iterable[ProgramRef]
+    services: Services, programs: Collection[ProgramRef]
 ) -> Mapping[ProgramRef, bytes] | ApplicationError:
     """Descriptors of new children, compact, each program asked for once (DEC-021).
 
     A definite refusal of the first program that has one fails the workflow (DEC-045); anything else is transient.
     """
     descriptors: dict[ProgramRef, bytes] = {}
-    async with asyncio.timeout(RESOLUTION_S):
+    if not programs:
+        return descriptors  # a store that stalls is nothing to this decision
+    async with services.obligations.aside(), asyncio.timeout(RESOLUTION_S):
         for program in programs:
             try:
                 descriptors[program] = encode((await resolve(services, program)).to_json())
