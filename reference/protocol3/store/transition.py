@@ -11,10 +11,11 @@ lock sees the locked row new but every other row as old as its own start), decid
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -34,6 +35,8 @@ Decide: TypeAlias = Callable[[Loaded, Fresh], Verdict]
 #: Guards that were not known before appear at most a few times in a row; then the caller is told to try again.
 LOCKED_TRIES = 5
 _MISSES = (asyncpg.UniqueViolationError, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+
+_log: Final = logging.getLogger("protocol3.transitions")
 
 
 class Transitions:
@@ -99,7 +102,8 @@ class Transitions:
                 verdict = decide(await load(connection, held), Fresh(os.urandom(16)))
                 if not await self._write(connection, verdict):
                     raise _Miss
-        except (_Miss, *_MISSES):
+        except (_Miss, *_MISSES) as miss:
+            _tell(miss)
             return None
         self._on_commit(verdict.wakes)
         return verdict.reply
@@ -121,7 +125,8 @@ class Transitions:
                         raise _Miss  # locked now it would be out of order
                     if not await self._write(connection, verdict):
                         raise _Miss
-            except (_Miss, *_MISSES):
+            except (_Miss, *_MISSES) as miss:
+                _tell(miss)
                 continue
             self._on_commit(verdict.wakes)
             return verdict.reply
@@ -136,7 +141,8 @@ class Transitions:
             return True
         try:
             held = await self._write(connection, verdict)
-        except _MISSES:
+        except _MISSES as miss:
+            _tell(miss)
             return False
         if held:
             self._on_commit(verdict.wakes)
@@ -157,6 +163,12 @@ class Transitions:
 
 class _Miss(Exception):
     """The locked form has to start again: the decision has a guard that is not locked, or a key is taken."""
+
+
+def _tell(miss: Exception) -> None:
+    """A version that moved on and a key that is taken are ordinary; the others mean that the lock order was broken."""
+    if isinstance(miss, asyncpg.SerializationError | asyncpg.DeadlockDetectedError):
+        _log.warning("a decision is made again after %s", type(miss).__name__)
 
 
 def _refusal(verdict: Rejected) -> Refusal:

@@ -76,7 +76,7 @@ class Race:
         contest = await self.set_up(lab)
         places = lab.random.sample(range(len(lab.each)), 2)
         # Not to settle anything: one side starts later, so that both orders and what is between them come up.
-        starts = [0.0, lab.random.choice([0, 0, 0.002, 0.008, 0.03])]
+        starts = [0.0, lab.random.choice([0, 0, 0.002, 0.01, 0.03, 0.08])]
         lab.random.shuffle(starts)
         tasks = [start(side.act, at, after) for side, at, after in zip(contest.sides, places, starts, strict=True)]
         outcome = await contest.judge(*await asyncio.gather(*tasks))
