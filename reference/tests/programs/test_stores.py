@@ -66,6 +66,7 @@ async def test_a_directory_that_stalls_holds_no_other_thread(store: Path, monkey
 
     monkeypatch.setattr(reader, "_read", stalled)
     resolving = [asyncio.create_task(reader.resolve(REPORT)) for _ in range(64)]
+    await asyncio.sleep(0)  # all of them have asked
     async with asyncio.timeout(10):
         assert await asyncio.to_thread(lambda: "done") == "done"
     answers.set()

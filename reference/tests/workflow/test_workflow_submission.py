@@ -5,7 +5,7 @@ import pytest
 from protocol3.contract.models.common import Descriptor, TraceContext
 from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import decode
+from protocol3.contract.strict_json import decode, encode
 from protocol3.core import records as r
 from protocol3.core.verdict import Rejected, Replay
 from protocol3.core.workflow.submission import SubmissionState, decide_replay, decide_submission
@@ -25,7 +25,9 @@ def submit(make):
             )
         state = SubmissionState(scope_id=1, submission=submission, workflow=workflow, clock=make.clock())
         descriptor = Descriptor.from_json(decode(make.descriptor))
-        return decide_submission(state, command, descriptor, make.fresh())
+        return decide_submission(
+            state, command, command.input.identity(), encode(command.input.data), descriptor, make.fresh()
+        )
 
     return _submit
 
@@ -71,7 +73,8 @@ def test_any_other_submission_under_the_key_is_a_conflict(make, submit, change):
 def test_a_free_key_is_no_replay(make):
     """WF-016: what is decided before the program store is asked."""
     state = SubmissionState(scope_id=1, submission=None, workflow=None, clock=make.clock())
-    assert decide_replay(state, SubmitCommand(idempotency_key="k", input=make.input())) is None
+    command = SubmitCommand(idempotency_key="k", input=make.input())
+    assert decide_replay(state, command, command.input.identity()) is None
 
 
 @pytest.mark.parametrize("state", ["failing", "cancelling"])

@@ -6,7 +6,8 @@ from protocol3.contract.models.common import Scope
 from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.models.workflows import EventCommand, EventReceipt, WorkflowRef, WorkflowSnapshot
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import JsonValue
+from protocol3.contract.strict_json import JsonValue, encode
+from protocol3.coordinator.budget import computed
 from protocol3.coordinator.observation import note
 from protocol3.coordinator.operations.tasks import resolve
 from protocol3.coordinator.services import Services
@@ -21,34 +22,40 @@ async def submit_workflow(services: Services, command: SubmitCommand) -> JsonVal
     """The snapshot of the workflow, new or as it stands: replay before resolution before acceptance (WF-022)."""
     scope_id = await services.scopes.require(command.input.scope)
     load = loads.submitted(services.transitions.sql, scope_id, command.idempotency_key)
-    snapshot = await _known(services, load, command) or await _accepted(services, load, command, scope_id)
+    identity = await computed(command.input.identity)
+    known = await _known(services, load, command, identity)
+    snapshot = known or await _accepted(services, load, command, identity, scope_id)
     note(workflow_id=snapshot.workflow_id)
     return snapshot.to_json()
 
 
-async def _known(services: Services, load: Load[SubmissionState], command: SubmitCommand) -> WorkflowSnapshot | None:
+async def _known(
+    services: Services, load: Load[SubmissionState], command: SubmitCommand, identity: bytes
+) -> WorkflowSnapshot | None:
     """What the key is bound to already; a replay needs no program store (WF-016)."""
     async with services.pool.acquire() as connection:
-        verdict = submission.decide_replay(await load(connection), command)
+        verdict = submission.decide_replay(await load(connection), command, identity)
     if isinstance(verdict, Rejected):
         raise Refusal(verdict.code)
     return None if verdict is None else verdict.reply
 
 
 async def _accepted(
-    services: Services, load: Load[SubmissionState], command: SubmitCommand, scope_id: int
+    services: Services, load: Load[SubmissionState], command: SubmitCommand, identity: bytes, scope_id: int
 ) -> WorkflowSnapshot:
     """Resolve, then accept unless a competitor was faster: then its binding counts, resolved or not (WF-017)."""
     try:
         descriptor = await resolve(services, command.input.program)
     except Refusal:
-        competitor = await _known(services, load, command)
+        competitor = await _known(services, load, command, identity)
         if competitor is None:
             raise
         return competitor
 
+    data = await computed(lambda: encode(command.input.data))
+
     def decide(state: SubmissionState, fresh: Fresh) -> Verdict:
-        return submission.decide_submission(state, command, descriptor, fresh)
+        return submission.decide_submission(state, command, identity, data, descriptor, fresh)
 
     snapshot: WorkflowSnapshot = await services.transitions.run(
         ("workflow submission", scope_id, command.idempotency_key), load, decide

@@ -31,10 +31,11 @@ def create_workflow(
     entrypoint: str = START,
     idempotency_key: str | None = None,
     owner: Owner | None = None,
+    data: bytes | None = None,
 ) -> Workflow:
     """A running workflow at revision 0 with its first activation, all written to the draft.
 
-    `descriptor` and `origin_trace` are compact JSON.
+    `descriptor` and `origin_trace` are compact JSON, and so is `data`, that of the input if it is encoded already.
     """
     parent = None if owner is None else owner.workflow
     workflow = Workflow(
@@ -58,7 +59,7 @@ def create_workflow(
         workflow_id=workflow.id,
         idempotency_key=idempotency_key,
         input=encode(replace(input, data=None).to_json()),
-        data=encode(input.data),
+        data=encode(input.data) if data is None else data,
         descriptor=descriptor,
         origin_trace=origin_trace,
         entrypoint=entrypoint,

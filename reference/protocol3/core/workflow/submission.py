@@ -26,21 +26,29 @@ class SubmissionState:
     clock: Clock
 
 
-def decide_replay(state: SubmissionState, command: SubmitCommand) -> Replay | Rejected | None:
+def decide_replay(state: SubmissionState, command: SubmitCommand, identity: bytes) -> Replay | Rejected | None:
     """The answer of a key that is bound already (WF-013, WF-015); None for a free key. Needs no program (WF-016)."""
     if state.submission is None or state.workflow is None:
         return None
-    if state.submission.identity != command.input.identity():
+    if state.submission.identity != identity:
         return Rejected(code="conflict")
     return Replay(reply=snapshot_of(command.input.scope, state.workflow))
 
 
-def decide_submission(state: SubmissionState, command: SubmitCommand, descriptor: Descriptor, fresh: Fresh) -> Verdict:
+def decide_submission(
+    state: SubmissionState,
+    command: SubmitCommand,
+    identity: bytes,
+    data: bytes,
+    descriptor: Descriptor,
+    fresh: Fresh,
+) -> Verdict:
     """Replies with a WorkflowSnapshot, of a root (WF-020). The insertion of the key is the guard (WF-018).
 
-    Nothing looks at the protocol of the program: one that is no controller fails later (WF-019).
+    `identity` and `data` are those of the command's input, which take long to make of a long one. Nothing looks at the
+    protocol of the program: one that is no controller fails later (WF-019).
     """
-    replay = decide_replay(state, command)
+    replay = decide_replay(state, command, identity)
     if replay is not None:
         return replay
     draft = Draft()
@@ -54,6 +62,7 @@ def decide_submission(state: SubmissionState, command: SubmitCommand, descriptor
         descriptor=encode(descriptor.to_json()),
         origin_trace=None if trace is None else encode(trace.to_json()),
         idempotency_key=command.idempotency_key,
+        data=data,
     )
     draft.write(
         Submission(
@@ -61,7 +70,7 @@ def decide_submission(state: SubmissionState, command: SubmitCommand, descriptor
             space=SPACE,
             key=command.idempotency_key,
             subject_id=workflow.id,
-            identity=command.input.identity(),
+            identity=identity,
         )
     )
     return draft.accepted(snapshot_of(command.input.scope, workflow), state.clock)
