@@ -101,9 +101,9 @@ def each(value: JsonValue, at: str, low: int, high: int, read: Callable[[JsonVal
 def distinct(keys: Iterable[str], at: str) -> None:
     """Refuses a key that occurs twice."""
     seen: set[str] = set()
-    for key in keys:
+    for index, key in enumerate(keys):
         if key in seen:
-            raise invalid(at, "must not name a key twice")
+            raise invalid(f"{at}[{index}]", "must not name a key twice")
         seen.add(key)
 
 

@@ -13,7 +13,7 @@ from protocol3.coordinator.background.expiry import handle_lease
 from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.observation import Observer
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import operations
 from protocol3.coordinator.services import Services
 from protocol3.core.verdict import Wake
 from protocol3.programs.stores import ProgramStore
@@ -55,7 +55,7 @@ class Parts:
         return programs
 
     def exchanges(self, services: Services, health: Health, observers: Iterable[Observer]) -> Exchanges:
-        return Exchanges(Operations(services), health, fixed_scope=services.fixed_scope, observers=observers)
+        return Exchanges(operations(services), health, fixed_scope=services.fixed_scope, observers=observers)
 
 
 PLAIN: Final = Parts()

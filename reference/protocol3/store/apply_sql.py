@@ -1,9 +1,9 @@
 """The text of the `apply` function, derived from the table list so that records, tables and writes cannot drift.
 
-`apply(guards, valid_until_real, done, unscheduled, <one array per table>)` locks the guards in the given order,
-compares versions, reads the clock after the locks, and writes everything or nothing. It returns false on a miss. A
-unique violation (a submission key, a child key) is a miss as well and reaches the caller as that error. An array of
-nothing is null.
+`apply(guards, valid_until_real, done, unscheduled_kinds, unscheduled_refs, <one array per table>)` locks the guards in
+the given order, compares versions, reads the clock after the locks, and writes everything or nothing. It returns false
+on a miss. A unique violation (a submission key, a child key) is a miss as well and reaches the caller as that error. An
+array of nothing is null. A change of the arguments needs a migration that drops the function of before.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ def apply_function() -> str:
     arguments = ", ".join(f"new_{t.name} {t.name}[]" for t in TABLES)
     writes = "".join(_write(t) for t in TABLES)
     return f"""create or replace function apply(
-  guards guard[], valid_until_real bigint, done text[], unscheduled text[], {arguments}
+  guards guard[], valid_until_real bigint, done text[],
+  unscheduled_kinds text[], unscheduled_refs text[], {arguments}
 ) returns boolean language plpgsql as $apply$
 declare written bigint;
 begin
   if not lock_guards(guards) then return false; end if;
   if valid_until_real <= floor(extract(epoch from clock_timestamp()) * 1000)::bigint then return false; end if;
 {writes}  if cardinality(done) > 0 then delete from obligation where id = any(done); end if;
-  if cardinality(unscheduled) > 0 then
-    delete from agenda a
-      using unnest(unscheduled[1:cardinality(unscheduled) / 2], unscheduled[cardinality(unscheduled) / 2 + 1:])
-        as gone(kind, ref)
+  if cardinality(unscheduled_kinds) > 0 then
+    delete from agenda a using unnest(unscheduled_kinds, unscheduled_refs) as gone(kind, ref)
       where a.kind = gone.kind and a.ref = gone.ref;
   end if;
   return true;
@@ -55,4 +54,4 @@ end $apply$;
 
 
 #: The statement that calls it; parameters in the order of the function's arguments.
-APPLY = "select apply(" + ", ".join(f"${i + 1}" for i in range(4 + len(TABLES))) + ")"
+APPLY = "select apply(" + ", ".join(f"${i + 1}" for i in range(5 + len(TABLES))) + ")"

@@ -200,6 +200,6 @@ def arguments(verdict: Accepted) -> list[Any]:
             known = versions.get((guard, *key) if isinstance(key, tuple) else (guard, key, 0))
             row = (*row[:-1], 0 if known is None else known + 1)  # `version` is the last column
         arrays[ARGUMENT[kind]].append(row)
-    kinds_then_refs = [kind for kind, _ in verdict.unscheduled] + [ref for _, ref in verdict.unscheduled]
-    lists = (verdict.done, kinds_then_refs, *arrays)
+    kinds, refs = ([entry[part] for entry in verdict.unscheduled] for part in (0, 1))
+    lists = (verdict.done, kinds, refs, *arrays)
     return [_guard_rows(verdict.guards), verdict.valid_until_real, *(each or None for each in lists)]

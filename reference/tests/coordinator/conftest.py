@@ -26,7 +26,7 @@ from protocol3.coordinator.controls.clock import Advance, ScopeQuery, advance_cl
 from protocol3.coordinator.controls.faults import Faults
 from protocol3.coordinator.controls.parts import ControlledParts
 from protocol3.coordinator.controls.rules import AddFault, Pick
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import operations
 from protocol3.coordinator.services import Services
 from protocol3.programs.errors import ProgramError
 
@@ -70,7 +70,7 @@ class Client:
 
     def __init__(self, services: Services, namespace: str) -> None:
         self.services = services
-        self.operations = Operations(services)
+        self.operations = operations(services)
         self.scope = {"tenant_id": "t", "namespace": namespace}
 
     async def send(self, name: str, command: Any) -> Any:

@@ -19,7 +19,7 @@ from protocol3.coordinator.health import Health
 from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.metrics.collection import Metrics, ProcessState
 from protocol3.coordinator.metrics.endpoint import serving
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import operations
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import Addresses, serve
 from protocol3.store.database import open_pool
@@ -114,7 +114,7 @@ class Assembled:
         recovery: Passes = self.health.recovery
         self.services = assemble(pool, programs, recovery=recovery, workflow_recovery=recovery)
         self.metrics = Metrics()
-        self.exchanges = Exchanges(Operations(self.services), self.health, observers=[self.metrics.observe])
+        self.exchanges = Exchanges(operations(self.services), self.health, observers=[self.metrics.observe])
         self.state = ProcessState(self.services, self.health, self.exchanges)
 
     async def scrape(self, dsn: str) -> Samples:

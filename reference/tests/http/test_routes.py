@@ -8,7 +8,7 @@ import pytest
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.http.routes import ROUTES, Route, scope_of, waits
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import OPERATIONS
 
 KIB, MIB = 1 << 10, 1 << 20
 TABLE = """
@@ -159,7 +159,7 @@ def test_only_an_acquisition_with_a_wait_is_a_poll(wait_ms, expected):
 
 def test_routes_and_operations_are_the_same_in_number_and_name():
     """HTTP-042: nothing optional is declared, nothing required is missing"""
-    assert set(BY_NAME) == {name for name in vars(Operations) if not name.startswith("_")}
+    assert sorted(BY_NAME) == sorted(operation.__name__ for operation in OPERATIONS)
 
 
 def test_nothing_else_waits():
@@ -167,13 +167,12 @@ def test_nothing_else_waits():
     assert [route.operation for route in ROUTES if waits(route.decode(sample(route)))] == []
 
 
-@pytest.mark.parametrize("name", [name for name in vars(Operations) if not name.startswith("_")])
-def test_every_operation_has_a_route_that_makes_its_command(name):
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+def test_every_operation_has_a_route_that_makes_its_command(operation):
     """The operations are called by name; this is what the type checker cannot see."""
-    route = BY_NAME[name]
-    (expected,) = (
-        kind for parameter, kind in getattr(Operations, name).__annotations__.items() if parameter != "return"
-    )
+    route = BY_NAME[operation.__name__]
+    services, expected, _ = operation.__annotations__.values()
+    assert services == "Services"
     assert type(route.decode(sample(route))).__name__ == expected
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from protocol3.coordinator import server
 from protocol3.coordinator.http.exchange import Exchanges
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import operations
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.parts import Parts
 from protocol3.store.transition import Transitions
@@ -23,7 +23,7 @@ class Hurried(Parts):
     """Exchanges have a budget of two seconds."""
 
     def exchanges(self, services, health, observers):
-        return Exchanges(Operations(services), health, observers=observers, budget_s=2.0)
+        return Exchanges(operations(services), health, observers=observers, budget_s=2.0)
 
 
 @pytest.fixture

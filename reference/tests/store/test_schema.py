@@ -69,6 +69,16 @@ async def test_migrating_again_changes_nothing(database, pool):
         assert await is_current(connection)
 
 
+async def test_an_apply_of_before_is_gone(database, pool):
+    """One with other arguments would stay beside the present one, and a server that needs the present one is told."""
+    async with pool.acquire() as connection:
+        await connection.execute("create function apply(guard[], text[]) returns boolean return true")
+        await connection.execute("delete from migration where name = '0003_apply_anew.sql'")
+        assert not await is_current(connection)
+        assert await migrate(database) == ["0003_apply_anew.sql"]
+        assert await connection.fetchval("select count(*) from pg_proc where proname = 'apply'") == 1
+
+
 async def test_a_database_that_lacks_a_migration_is_not_current(pool):
     """A server refuses to start on it."""
     async with pool.acquire() as connection:

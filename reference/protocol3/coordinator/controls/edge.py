@@ -17,20 +17,20 @@ from protocol3.coordinator.http.exchange import Exchanges
 from protocol3.coordinator.http.reply import Reply
 from protocol3.coordinator.http.routes import ROUTES
 from protocol3.coordinator.observation import Observer
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import operations
 from protocol3.coordinator.services import Services
 
 
 def all_operations(services: Services, faults: Faults) -> SimpleNamespace:
     """The operations of the contract as occasions, and those of the controls as they are."""
-    ordinary, controls = Operations(services), Controls(services, faults)
-    operations = SimpleNamespace()
+    ordinary, controls = operations(services), Controls(services, faults)
+    both = SimpleNamespace()
     for route in ROUTES:
         operation = faulty_operation(services, faults, route, getattr(ordinary, route.operation))
-        setattr(operations, route.operation, operation)
+        setattr(both, route.operation, operation)
     for route in CONTROL_ROUTES:
-        setattr(operations, route.operation, getattr(controls, route.operation))
-    return operations
+        setattr(both, route.operation, getattr(controls, route.operation))
+    return both
 
 
 class FaultyExchanges(Exchanges):

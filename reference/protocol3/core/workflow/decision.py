@@ -9,6 +9,7 @@ from typing import assert_never
 from protocol3.contract.models.common import ApplicationError
 from protocol3.contract.models.decisions import ChildCommand, Complete, Continue, Fail, Suspend, Wait, WaitTarget
 from protocol3.contract.models.submission import SubmitInput
+from protocol3.contract.refusal import spelled
 from protocol3.contract.strict_json import encode
 from protocol3.core import records as r
 from protocol3.core.obligations import settle
@@ -150,19 +151,19 @@ def _stage(step: _Step, commands: tuple[ChildCommand, ...]) -> dict[str, OwnedCh
     """
     children, parent = dict(step.state.children), submitted(step.state.body)
     new = live = 0
-    for command in commands:
+    for index, command in enumerate(commands):
         wanted = command.submission(scope=parent.scope, correlation_key=parent.correlation_key)
         bound = children.get(command.key)
         if bound is not None:  # whatever its state (CHD-014)
-            problem = _unlike(bound.child, command.kind, wanted)
-            if problem is not None:
-                return problem
+            reason = _unlike(bound.child, command.kind, wanted)
+            if reason is not None:
+                return Problem(message=f"commands[{index}]: key {spelled(command.key)} {reason}")
             continue
         new += 1
         live += command.kind == "workflow"
         reason = _beyond_limits(step.state, command.kind, new, live)
         if reason is not None:
-            return Problem(message=f"commands: {reason}")
+            return Problem(message=f"commands[{index}]: {reason}")
         child = NewChild(
             kind=command.kind,
             key=command.key,
@@ -175,12 +176,12 @@ def _stage(step: _Step, commands: tuple[ChildCommand, ...]) -> dict[str, OwnedCh
     return children
 
 
-def _unlike(bound: r.Child, kind: str, wanted: SubmitInput) -> Problem | None:
+def _unlike(bound: r.Child, kind: str, wanted: SubmitInput) -> str | None:
     """CHD-011 to CHD-013: the same key means the same work, and never a branch."""
     if bound.fork_key is not None:
-        return Problem(message="commands: a key belongs to a fork")
+        return "belongs to a fork"
     if bound.kind != kind or bound.identity != wanted.identity():
-        return Problem(message="commands: a key is registered with another submission")
+        return "is registered with another submission"
     return None
 
 
@@ -196,8 +197,9 @@ def _suspend(
     step: _Step, checkpoint: r.Checkpoint, until: tuple[str, ...], children: Mapping[str, OwnedChild]
 ) -> Problem | None:
     """CHD-050, CHD-051, DEC-044: any children of the workflow, new, old, delivered before (DEC-013, CHD-054)."""
-    if not children.keys() >= set(until):
-        return Problem(message="until: names a key that is no child of the workflow")
+    for index, key in enumerate(until):
+        if key not in children:
+            return Problem(message=f"until[{index}]: key {spelled(key)} is no child of the workflow")
     members = tuple(children[key] for key in until)
     if all(member.terminal_at is not None for member in members):
         return _deliver(step, checkpoint, members)

@@ -12,7 +12,7 @@ from protocol3.contract.limits import DECISION_BYTES
 from protocol3.contract.models.common import ApplicationError, ProgramRef
 from protocol3.contract.models.decisions import Complete, Decision, DecisionInvalid, Fail, decode_decision
 from protocol3.contract.models.outcomes import ApplicationFailure
-from protocol3.contract.refusal import Refusal
+from protocol3.contract.refusal import Refusal, spelled
 from protocol3.contract.strict_json import decode, encode
 from protocol3.core.records import Attempt, Settlement, Task
 from protocol3.core.task_views import contradiction, failure_of
@@ -91,10 +91,11 @@ def programs_to_resolve(
     if isinstance(decision, Complete | Fail):
         return ()
     wanted: dict[ProgramRef, None] = {}
-    for command in decision.checkpoint.commands:
+    for index, command in enumerate(decision.checkpoint.commands):
         bound = registered.get(command.key)
         if bound is None:
             wanted[command.program] = None
         elif bound.kind != command.kind or bound.program != command.program:
-            return service_error("decision_invalid", "commands: a key is registered with another kind or program")
+            reason = f"commands[{index}]: key {spelled(command.key)} is registered with another kind or program"
+            return service_error("decision_invalid", reason)
     return tuple(wanted)

@@ -7,6 +7,7 @@ from typing import Literal, assert_never
 
 from protocol3.contract.limits import MAX_TIMESTAMP_MS
 from protocol3.contract.models.decisions import EventWait, TimerWait, WaitTarget
+from protocol3.contract.refusal import spelled
 from protocol3.contract.strict_json import encode
 from protocol3.core.records import Inbox, InboxBody, Wait, Workflow
 from protocol3.core.workflow.compact import compact_object
@@ -29,19 +30,19 @@ def installed(
     `used` is an earlier wait with the same key, `event` an event accepted for it.
     """
     if used is not None:
-        return Problem(message="the wait key was used before")
+        return Problem(message=f"wait.key: {spelled(wanted.key)} was used by an earlier wait")
     deadline: int | None
     match wanted:
         case TimerWait(delay_ms=delay):
             if event is not None:
-                return Problem(message="the key of the timer already has an event")
+                return Problem(message=f"wait.key: {spelled(wanted.key)} has an event already, and this is a timer")
             kind, deadline = "timer", now + delay
         case EventWait(timeout_ms=timeout):
             kind, deadline = "event", None if timeout is None else now + timeout
         case _:
             assert_never(wanted)
     if deadline is not None and deadline > MAX_TIMESTAMP_MS:
-        return Problem(message="the deadline of the wait lies beyond the last instant")
+        return Problem(message="wait: its deadline lies beyond the last instant")
     return Wait(workflow_id=workflow_id, key=wanted.key, kind=kind, deadline=deadline)
 
 

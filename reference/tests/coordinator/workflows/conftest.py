@@ -18,7 +18,7 @@ from protocol3.contract.models.tasks import SubmitCommand, TaskCancel, TaskQuery
 from protocol3.contract.models.workflows import EventCommand, ForkCommand, LocalResultCommand, WorkflowRef
 from protocol3.contract.strict_json import decode, encode
 from protocol3.coordinator.assembly import assemble, running
-from protocol3.coordinator.operations import Operations
+from protocol3.coordinator.operations import operations
 from protocol3.coordinator.services import Services
 
 PATIENCE_S = 20.0
@@ -41,7 +41,7 @@ class Flow:
 
     def __init__(self, services: Services, namespace: str) -> None:
         self.services = services
-        self.operations = Operations(services)
+        self.operations = operations(services)
         self.scope = {"tenant_id": "t", "namespace": namespace}
         self._sessions: dict[str, str] = {}
 
