@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from protocol3.contract.models.delivery import SettleCommand
+from protocol3.contract.models.delivery import OpenSession, SettleCommand
 
 RETRY = {"max_attempts": 2, "retry_delay_ms": 0}
 
@@ -52,6 +52,19 @@ async def test_renewal_by_another_owner(client, refused, owner, code):
     if owner.get("worker_session_id") == "another":
         owner = {"worker_session_id": await client.open()}
     assert await refused(client.renew(assignment, **owner)) == code
+
+
+async def test_an_owner_named_in_another_scope(client, refused):
+    """DLV-055, sections 12.3 and 13: a scope that is in use as well; the attempt is not in it."""
+    _, _, assignment = await claimed(client)
+    other = {"tenant_id": "t", "namespace": "another"}
+    command = OpenSession.from_json({"scope": other, "queue": "q", "concurrency": 1})
+    await client.send("open_session", command)
+    owner = assignment["lease"]["owner"] | {"scope": other}
+    assert await refused(client.renew(assignment, scope=other)) == "not_found"
+    assert await refused(client.settle(assignment, owner=owner)) == "not_found"
+    assert await refused(client.confirm(assignment, scope=other)) == "not_found"
+    assert (await client.renew(assignment))["dispatch_allowed"]
 
 
 async def test_expired_session(client, refused):

@@ -41,6 +41,7 @@ async def test_headers_of_every_reply(edge, wire):
         assert answer.one("Cache-Control") == "no-store"
         assert answer.one("X-Content-Type-Options") == "nosniff"
         assert answer.one("Date").endswith(" GMT")
+        assert answer.all("Retry-After") == []  # HTTP-067: no reply promises when a repetition would do
         assert answer.all("Content-Encoding") == answer.all("Transfer-Encoding") == answer.all("Server") == []
         assert int(answer.one("Content-Length")) == len(answer.body)
         ids.add(answer.one("Request-Id"))

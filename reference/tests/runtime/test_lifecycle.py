@@ -1,5 +1,7 @@
 """Fatal acknowledgements, draining, and the end of an activation (part 30, section 3.12)."""
 
+import os
+
 import pytest
 
 BRANCH = 'branch = lambda key: ctx.branch(key, entrypoint="e", queue="q", data=None)\n'
@@ -51,6 +53,29 @@ def test_a_decision_made_before_a_failed_acknowledgement_is_refused(lab, refusin
     """HLP-112; vector 'caught fatal'; easily got wrong 1."""
     reply = refusing if how == "refused" else lambda request: None
     assert lab.refused(f"decision = {made}\n{CAUGHT}\nreturn decision", reply=reply)
+
+
+def test_the_commit_of_a_step_that_ran_while_another_acknowledgement_failed(lab, refusing):
+    """HLP-112, HLP-115: open, and lost with its activation either way. The published helper sends it, ours does not."""
+    code = """
+gate = asyncio.Event()
+async def slow():
+    await gate.wait()
+    return 1
+running = ctx.local("slow", slow)
+await asyncio.sleep(0)
+try:
+    await ctx.local("k", add, x=1)
+except WorkflowError:
+    gate.set()
+try:
+    await running
+except WorkflowError:
+    pass
+return 1
+"""
+    assert lab.refused(code, reply=refusing)
+    assert keys(lab) == (["k", "slow"] if "PROTOCOL3_RUNTIME_BOOTSTRAP" in os.environ else ["k"])
 
 
 def test_a_failed_acknowledgement_that_nobody_awaited_is_fatal_too(lab, refusing):

@@ -87,8 +87,8 @@ def test_an_error_of_the_activation_fails_the_workflow_at_its_revision(make, wri
 
 
 def test_a_decision_at_another_revision_is_rejected_for_good(make, failure):
-    """DEC step 6, DEC-042."""
-    for revision in (2, 4):
+    """DEC step 6, DEC-042, WF-051: the last revision that can be written is one like others."""
+    for revision in (2, 4, 2**64 - 1):
         assert failure(make.apply(make.decision("continue") | {"revision": revision})) == "decision_application_failed"
 
 
