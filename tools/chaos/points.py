@@ -202,6 +202,7 @@ class Load:
             try:
                 async with asyncio.timeout(STORY_S):
                     await telling[name](scene)
+                    await scene.until_all_ended()
             except Unexpected as answer:
                 self.faults.append(f"{name}: {answer}")
             except TimeoutError:

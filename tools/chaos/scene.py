@@ -126,6 +126,11 @@ class Scene:
         wanted = states or TERMINAL
         await self._once("/v1/workflows/status", lambda status: status["state"] in wanted, workflow_id=workflow_id)
 
+    async def until_all_ended(self) -> None:
+        """The last decisions are applied after they were settled."""
+        for workflow_id in self.ledger.flows:
+            await self.until(workflow_id)
+
     async def until_stopped(self, task_id: str) -> None:
         """Until the cancellation of an active task was requested by its workflow's drain."""
         await self._once("/v1/tasks/status", lambda status: status["cancel_requested_at"] is not None, task_id=task_id)
