@@ -263,6 +263,10 @@ def _value(case: Case) -> Any:
             return f"a={'x' * units}"
         case "tracestate key":
             return f"{'a' * units}=x"
+        case "tracestate tenant":
+            return f"{'0' * units}@x=x"
+        case "tracestate system":
+            return f"0@{'x' * units}=x"
     raise ValueError(f"unknown unit {recipe['unit']}")
 
 

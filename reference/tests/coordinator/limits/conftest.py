@@ -224,7 +224,7 @@ def url(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     options = ServeOptions(listen_host="127.0.0.1", listen_port=0, database_url=database, store=store)
     ready: Future[str] = Future()
     loop = asyncio.new_event_loop()
-    task = loop.create_task(serve(options, ready=ready.set_result))
+    task = loop.create_task(serve(options, ready=lambda bound: ready.set_result(bound.url)))
 
     def run() -> None:
         with suppress(asyncio.CancelledError):

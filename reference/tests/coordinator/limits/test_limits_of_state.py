@@ -6,7 +6,7 @@ What is too much by one unit is refused and leaves no trace; what fits exactly i
 import pytest
 
 from protocol3_spec import limits
-from protocol3_spec.boundaries import SPELLINGS, spelled, value
+from protocol3_spec.boundaries import CHARACTERS, SPELLINGS, spelled, text, value
 from protocol3_spec.compact import compact_bytes, same
 
 MIXED = ["ascii", "four", "escaped", "floats", "nested"]
@@ -218,6 +218,30 @@ def test_bytes_of_the_inputs(world, flavour, beyond):
         return
     _, context = one.activation()
     assert same(context["inputs"], inputs)
+
+
+@pytest.mark.parametrize("flavour", CHARACTERS["free"])
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("member", "limit", "kind"), [("kind", "ID_BYTES", "identifier"), ("message", "FREE_TEXT_BYTES", "free")]
+)
+def test_a_failure_of_the_program(world, flavour, beyond, member, limit, kind):
+    """ACT-042, DLV-072, LIM-020: taken as it is by the settlement, and by the workflow if it can show it."""
+    one = world("activation")
+    error = {"kind": "mismatch", "message": "why"} | {member: text(CHARACTERS[kind][flavour], bound(limit) + beyond)}
+    done = {**one.bindings["identity"], "process_id": 1, "reused_process": False, "elapsed_ms": 5}
+    report = {"kind": "completed", "report": done | {"outcome": {"status": "failure", **error}}}
+    command = {"owner": one.bindings["owner"], "operation_id": "op", "report": report, "quiescence": "confirmed"}
+    status, reply = post(one, "/v1/settlements", command, flavour)
+    assert (status, reply["task_state"]) == (200, "failed")
+    shown = one.get("/v1/tasks/result", task_id=one.bindings["task_id"])["outcome"]["failure"]
+    assert shown == {"kind": "application", "error": error}
+    outcome = one.outcome()
+    assert outcome["kind"] == "failed"
+    if beyond > 0:
+        assert outcome["error"]["kind"] == "decision_application_failed"
+    else:
+        assert outcome["error"] == error
 
 
 def test_a_page_of_tasks(world):
