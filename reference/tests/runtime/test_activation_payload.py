@@ -99,6 +99,9 @@ VALID = {
     "workflow outcomes": {"inputs": {state: workflow_outcome(state) for state in ("succeeded", "failed", "cancelled")}},
     "output of depth 64": {"inputs": {"k": task_outcome(output=nested(64))}},
     "application failure": {"inputs": {"k": failure(**APPLICATION)}},
+    "application failure without a kind": {
+        "inputs": {"k": failure(kind="application", error={"kind": "", "message": ""})}
+    },
     "execution failure": {"inputs": {"k": failure(**EXECUTION)}},
     "clean-up error": {"inputs": {"k": failure(**EXECUTION | {"cleanup_error": {"kind": "io", "message": "m"}})}},
     "128 records": {"local_steps": [RECORD | {"key": f"k{number}"} for number in range(128)]},
@@ -287,6 +290,7 @@ def test_an_unknown_extension_is_a_workflow_error(lab, extension):
         ({"ldgworkflowid": ...}, {}),
         ({"ldgparentworkflowid": "p"}, {}),
         ({"ldgrootworkflowid": "other"}, {}),
+        ({"ldgrootworkflowid": None}, {}),
         ({"ldgparentworkflowid": ...}, {"parent_workflow_id": "p", "root_workflow_id": "r"}),
         ({"ldgparentworkflowid": "other"}, {"parent_workflow_id": "p", "root_workflow_id": "r"}),
         ({"ldgrootworkflowid": "other"}, {"parent_workflow_id": "p", "root_workflow_id": "r"}),

@@ -203,6 +203,23 @@ def test_a_change_within_the_rules_is_accepted(lab, change):
     assert lab.decision(f"{SUSPEND}decision{change}\nreturn decision")["kind"] == "suspend"
 
 
+def test_commands_may_come_back_as_a_tuple(lab):
+    """HLP-124: byte-equal to what is staged, and a tuple equals the list (HLP-029)."""
+    code = f"{SUSPEND}decision['commands'] = tuple(decision['commands'])\nreturn decision"
+    assert lab.decision(code) == lab.decision(f"{SUSPEND}return decision")
+
+
+def test_null_proposed_arguments_are_absent_ones(lab):
+    """HLP-085, HLP-124: in a returned decision as in the call."""
+    code = """
+        action = ApprovalAction("a", version="1", arguments={})
+        decision = ctx.request_approval("k", action=action, state=None, timeout_ms=1, continuation="c")
+        decision["wait"]["proposed_arguments"] = None
+        return decision
+    """
+    assert lab.decision(code)["wait"]["proposed_arguments"] is None
+
+
 @pytest.mark.parametrize(
     "change",
     [

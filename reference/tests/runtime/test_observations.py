@@ -123,6 +123,29 @@ def test_a_value_that_is_not_json_is_a_failed_step(lab):
     ]
 
 
+def test_a_value_too_long_for_a_record_is_a_failed_step(lab):
+    """RUN-091, HLP-058: what no record can hold is no valid value; a full journal says nothing about the value."""
+    too_long = "await refused_later(ctx.local('k', lambda: 'x' * 140000))\nreturn ctx.complete(1)"
+    assert steps(lab, too_long) == [("k", "failed")]
+    full = "for n in range(4):\n    await refused_later(ctx.local(str(n), lambda: 'x' * 80000))\nreturn ctx.complete(1)"
+    assert steps(lab, full) == [(str(n), "returned") for n in range(4)]
+
+
+def test_a_step_that_never_began_is_not_told(lab):
+    """RUN-090: the handler failed before the loop came to it."""
+    record = {"key": "old", "callable": "program:add", "input": {"x": 1}, "output": 1}
+    code = "ctx.local('new', add, x=1)\nctx.local('old', add, x=1)\nraise ValueError"
+    assert observed(lab, code, local_steps=[record])[1]["local_steps"] == []
+
+
+def test_steps_are_told_in_the_order_of_their_calls(lab):
+    """RUN-090: replayed ones among the others."""
+    record = {"key": "old", "callable": "program:add", "input": {"x": 1}, "output": 1}
+    code = "ctx.local('a', add, x=1)\nctx.local('old', add, x=1)\nctx.local('b', add, x=1)\nreturn ctx.complete(1)"
+    found = observed(lab, code, local_steps=[record])[1]["local_steps"]
+    assert [step["key"] for step in found] == ["a", "old", "b"]
+
+
 def test_elapsed_time_of_a_step_covers_its_function(lab):
     """RUN-090."""
     code = "await ctx.local('k', nap)\nreturn ctx.complete(None)"

@@ -61,7 +61,7 @@ SIGNATURES = {
 }
 
 PROBE = """
-import dataclasses, enum, inspect, json, sys
+import dataclasses, enum, inspect, json, sys, typing
 sys.path.insert(0, sys.argv[1])
 from ledgence.worker import otel, workflow
 import ledgence.worker as worker
@@ -89,6 +89,8 @@ print(json.dumps({
     "frozen": [dataclasses.is_dataclass(item) and item.__dataclass_params__.frozen for item in frozen],
     "coroutines": [inspect.iscoroutinefunction(getattr(workflow.WorkflowContext, name)) for name in ("gather", "fork")],
     "same": workflow.get_workflow_context is workflow.workflow_context,
+    "modules": sorted({find(path).__module__ for path in json.loads(sys.argv[2]) if path.count(".") == 1}),
+    "hints": [sorted(typing.get_type_hints(item)) != [] for item in frozen],
     "opentelemetry": [name for name in sys.modules if name.startswith("opentelemetry")],
 }))
 """
@@ -130,6 +132,12 @@ def test_classes(found):
     assert all(found["frozen"])
     assert found["coroutines"] == [True, True]
     assert found["same"] is True
+
+
+def test_public_names_name_the_module_that_programs_import_them_from(found):
+    """Sections 3.1 and 3.4: in tracebacks and recorded callables (HLP-050) too."""
+    assert found["modules"] == ["ledgence.worker", "ledgence.worker.otel", "ledgence.worker.workflow"]
+    assert all(found["hints"])
 
 
 def test_importing_the_bridge_imports_no_opentelemetry(found):

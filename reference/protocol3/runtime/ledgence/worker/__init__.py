@@ -51,5 +51,6 @@ def __getattr__(name: str) -> object:
     if name in ("InvocationContext", "TraceContext"):
         from . import _identity
 
-        return getattr(_identity, name)
+        globals().update(InvocationContext=_identity.InvocationContext, TraceContext=_identity.TraceContext)
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,10 @@ import sys
 
 from ._limits import FRAME_BYTES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 _REQUIRED = ("--package-root", "--handler", "--python-version")
 _OPTIONAL = ("--protocol-version", "--max-input-bytes", "--max-output-bytes")
 
@@ -34,9 +38,10 @@ def parse(words: list[str]) -> Arguments:
         name, joined, value = word.partition("=")
         if name not in _REQUIRED and name not in _OPTIONAL:
             _usage(f"unknown argument {word!r}")
-        given[name] = value if joined else next(remaining, "")
-        if not given[name]:
-            _usage(f"{name} needs a value")
+        if not joined:
+            following = next(remaining, None)
+            value = _usage(f"{name} needs a value") if following is None else following
+        given[name] = value
     for name in _REQUIRED:
         if name not in given:
             _usage(f"{name} is missing")
@@ -50,9 +55,8 @@ def _integer(given: dict[str, str], name: str, default: int) -> int:
         return int(given[name])
     except ValueError:
         _usage(f"{name} takes an integer")
-        raise
 
 
-def _usage(problem: str) -> None:
+def _usage(problem: str) -> NoReturn:
     sys.stderr.write(f"ledgence.worker: {problem}\n")
     raise SystemExit(2)

@@ -68,7 +68,7 @@ def _check_checkpoint(item: dict[str, Any]) -> None:
     text(item["continuation"], "continuation")
     canonical(item["state"], "state", limit=STATE_BYTES)
     commands = item["commands"]
-    if type(commands) is not list or len(commands) > COMMANDS:
+    if type(commands) not in (list, tuple) or len(commands) > COMMANDS:
         raise WorkflowError(f"commands: not a list of at most {COMMANDS}")
     for number, command in enumerate(commands):
         encode_command(command, f"commands[{number}]")
@@ -97,7 +97,7 @@ def _check_wait(wait: object) -> None:
         integer(item["timeout_ms"], "timeout_ms", 0, MAX_WAIT_DURATION_MS)
     if kind == "approval":
         encode_action(item["action"], "action")
-        if "proposed_arguments" in item:
+        if item.get("proposed_arguments") is not None:
             check_arguments(item["proposed_arguments"], "proposed_arguments", PROPOSED_ARGUMENTS_BYTES)
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 class TraceContext:
     """A W3C carrier, as the host sent it."""
 
+    __module__ = "ledgence.worker"  # what programs import it from, and what they see of it
+
     traceparent: str
     tracestate: str | None = None
 
@@ -20,6 +22,8 @@ class TraceContext:
 @dataclass(frozen=True)
 class InvocationContext:
     """Who is running: values of the event's envelope, None where the envelope has none (HLP-002, HLP-003)."""
+
+    __module__ = "ledgence.worker"
 
     event_id: str
     attempt_id: str

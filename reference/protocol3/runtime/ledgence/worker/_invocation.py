@@ -48,7 +48,7 @@ class Invocation:
         self.carrier = _carrier(frame) if protocol >= 2 else None
         self.extension = frame.get("extension") if protocol >= 3 else None
         self.identity: dict[str, Any] = {name: event.get(attribute) for name, attribute in _FROM_EVENT.items()}
-        if self.identity["root_workflow_id"] is None:
+        if "ldgrootworkflowid" not in event:  # HLP-003
             self.identity["root_workflow_id"] = self.identity["workflow_id"]
 
 

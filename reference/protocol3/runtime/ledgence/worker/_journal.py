@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextvars import ContextVar
 from typing import Any
 
@@ -82,7 +82,7 @@ class Journal:
             raise WorkflowError(f"local {key!r}: already used with another function or input")
         if key not in self._steps:
             outcome = self._replay(key, name) if key in self._recorded else self._start(key, fn, binding, arguments)
-            self._steps[key] = Step(binding, outcome)
+            self._steps[key] = Step(binding, asyncio.ensure_future(outcome))
         return LocalResult(self._steps[key])
 
     def pending(self) -> list[asyncio.Future[Any]]:
@@ -101,29 +101,31 @@ class Journal:
         for outcome in self.pending():
             outcome.cancel()
 
-    def _replay(self, key: str, name: str) -> asyncio.Future[bytes]:
-        if self.meter is not None:
-            self.meter.steps.append(StepMeter(key, name, "replayed"))
-        outcome: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        outcome.set_result(self._recorded[key].output)
-        return outcome
+    async def _replay(self, key: str, name: str) -> bytes:
+        self._observed(StepMeter(key, name, "replayed"))
+        return self._recorded[key].output
 
-    def _start(self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes) -> asyncio.Future[bytes]:
+    def _start(
+        self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes
+    ) -> Coroutine[Any, Any, bytes]:
         """The function runs at the next turn of the loop, once per key (HLP-048, HLP-057, RUN-095)."""
         if max(len(binding[1]), len(arguments)) > LOCAL_RECORD_BYTES:
             raise WorkflowError(f"local {key!r}: input is longer than {LOCAL_RECORD_BYTES} bytes")
         if len(self._recorded.keys() | self._steps.keys()) >= LOCAL_RECORDS:
             raise WorkflowError(f"local {key!r}: an activation has at most {LOCAL_RECORDS} steps")
-        meter = StepMeter(key, binding[0])
+        return self._run(key, fn, binding, arguments)
+
+    def _observed(self, meter: StepMeter) -> StepMeter:
+        """A step that begins; one that is cancelled before its first turn is not told."""
         if self.meter is not None:
             self.meter.steps.append(meter)
-        return asyncio.ensure_future(self._run(key, fn, binding, arguments, meter))
+        return meter
 
-    async def _run(
-        self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes, meter: StepMeter
-    ) -> bytes:
+    async def _run(self, key: str, fn: Function, binding: tuple[str, bytes], arguments: bytes) -> bytes:
+        meter = self._observed(StepMeter(key, binding[0]))
         try:
             output = await _call(key, fn, arguments)
+            record = _record(key, binding, output)
         except asyncio.CancelledError:
             meter.stop("cancelled")
             self.cancelled = self.cancelled or not self._closing
@@ -132,22 +134,27 @@ class Journal:
             meter.stop("failed")
             raise
         meter.stop("returned")
-        await self._commit(key, binding, output)
+        await self._commit(key, record)
         return output
 
-    async def _commit(self, key: str, binding: tuple[str, bytes], output: bytes) -> None:
-        """Record the output; bounds are judged before anything is sent (HLP-058)."""
-        name, given = binding
-        members = canonical(name, "callable"), given, canonical(key, "key"), output
-        record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % members
-        if len(record) > LOCAL_RECORD_BYTES:
-            raise WorkflowError(f"local {key!r}: its record is longer than {LOCAL_RECORD_BYTES} bytes")
+    async def _commit(self, key: str, record: bytes) -> None:
+        """The whole journal's bound is judged before anything is sent (HLP-058)."""
         if self._bytes + len(record) + 1 > LOCAL_LEDGER_BYTES:
             raise WorkflowError(f"local {key!r}: the journal is longer than {LOCAL_LEDGER_BYTES} bytes")
         if self._closing:
             raise WorkflowError(f"local {key!r}: the activation has ended")
         self._bytes += len(record) + 1
         await self._requests.send("local_step.commit", record, {"committed": True})
+
+
+def _record(key: str, binding: tuple[str, bytes], output: bytes) -> bytes:
+    """HLP-058: a value that no record can hold is no valid one (RUN-091)."""
+    name, given = binding
+    members = canonical(name, "callable"), given, canonical(key, "key"), output
+    record = b'{"callable":%b,"input":%b,"key":%b,"output":%b}' % members
+    if len(record) > LOCAL_RECORD_BYTES:
+        raise WorkflowError(f"local {key!r}: its record is longer than {LOCAL_RECORD_BYTES} bytes")
+    return record
 
 
 async def _call(key: str, fn: Function, arguments: bytes) -> bytes:

@@ -63,7 +63,7 @@ class _Bounds:
     __slots__ = ("_characters", "_values")
 
     def __init__(self) -> None:
-        self._values = _VALUES
+        self._values = _VALUES - 1  # the attribute object is the first
         self._characters = _CHARACTERS
 
     def object_of(self, attributes: dict[Any, Any], containers: int) -> dict[str, Any]:

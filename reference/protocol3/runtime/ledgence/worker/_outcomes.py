@@ -106,9 +106,9 @@ def _check_failure(final: dict[str, Any], what: str) -> None:
 
 
 def _check_reported(error: object, what: str, kinds: frozenset[str] | None = None) -> None:
-    """An error of an attempt report; unlike a workflow's own it has no length bounds."""
+    """An error of an attempt report; unlike a workflow's own it is two free strings."""
     item = fields(error, what, _ERROR)
     if kinds is not None:
         one_of(item["kind"], f"{what}.kind", kinds)
-    if type(item["kind"]) is not str or not item["kind"] or type(item["message"]) is not str:
+    if type(item["kind"]) is not str or type(item["message"]) is not str:
         raise WorkflowError(f"{what}: kind and message are not strings")

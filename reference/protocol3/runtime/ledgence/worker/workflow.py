@@ -4,6 +4,8 @@ A controller is the program's handler: built by `Workflow(...).build()`, or any 
 `workflow_context()` and returns one of its decisions.
 """
 
+from typing import Any  # noqa: F401 - where annotations of the data classes below are resolved
+
 from ._activation import SCHEMA
 from ._approval_objects import Approval, ApprovalAction, ApprovalDecision, ApprovalStatus
 from ._context import WorkflowContext, workflow_context
@@ -31,3 +33,7 @@ __all__ = [
     "get_workflow_context",
     "workflow_context",
 ]
+
+# Tracebacks, recorded callables and `import` lines of programs name this module, not the private ones behind it.
+for _item in (globals()[name] for name in __all__ if name != "SCHEMA"):
+    _item.__module__ = __name__
