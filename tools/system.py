@@ -78,13 +78,19 @@ class System:
 
     def start_coordinator(self, *flags: str, name: str = "coordinator") -> None:
         """Start it, again at the same address if it ran before, and wait until it is ready."""
-        url = self.urls.setdefault(name, f"http://127.0.0.1:{_free_port()}")
-        serve = ["orchestrator", "serve", "--listen", url.removeprefix("http://"), *self.database]
-        self._start(name, [*serve, "--store", str(self.store), *flags])
+        words = self.coordinator(*flags, name=name)
+        url = self.urls[name]
+        self._start(name, words)
         deadline = time.monotonic() + READY_SECONDS
         while _status_of(f"{url}/health/ready") != 200:
             self._must_run(name, deadline)
             time.sleep(0.02)
+
+    def coordinator(self, *flags: str, name: str = "coordinator") -> list[str]:
+        """The words that start it, at the address that is its own from now on."""
+        url = self.urls.setdefault(name, f"http://127.0.0.1:{_free_port()}")
+        serve = ["orchestrator", "serve", "--listen", url.removeprefix("http://"), *self.database]
+        return [*serve, "--store", str(self.store), *flags]
 
     def start_worker(
         self,
