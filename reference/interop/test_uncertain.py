@@ -43,9 +43,11 @@ async def reconciled(mutation: Mutation, client: AsyncClient, error: LedgenceErr
     [
         ("received", "drop", TransportError, False),
         ("locked", "drop", TransportError, False),
+        ("written", "drop", TransportError, False),
         ("committed", "drop", TransportError, True),
         ("received", "fail", Unavailable, False),
         ("locked", "fail", Unavailable, False),
+        ("written", "fail", Unavailable, False),
         ("committed", "fail", Unavailable, True),
     ],
 )
@@ -73,7 +75,7 @@ async def test_a_lost_or_failed_exchange_is_uncertain_and_repeated_once(
     assert await mutation.again(shaken, error) == first
 
 
-@pytest.mark.parametrize("where", ["received", "locked", "committed"])
+@pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_held_exchanges_run_out_of_time_and_are_repeated_once(where: str, new_room: NewRoom) -> None:
     """CLI-021, CLI-022: the client has left; the held exchange goes on beside the repeated one."""
 
@@ -111,7 +113,9 @@ async def test_trickling_replies_are_read_or_run_out_of_time(new_room: NewRoom) 
     await asyncio.gather(*map(judge, mutations.ALL))
 
 
-@pytest.mark.parametrize(("where", "stored"), [("received", False), ("locked", False), ("committed", True)])
+@pytest.mark.parametrize(
+    ("where", "stored"), [("received", False), ("locked", False), ("written", False), ("committed", True)]
+)
 async def test_a_killed_coordinator_is_started_again_and_the_calls_repeated_once(
     where: str, stored: bool, new_room: NewRoom, coordinator: Coordinator
 ) -> None:
