@@ -93,6 +93,7 @@ def program_options(command: Command) -> Command:
     show_default=True,
     help="How long one request for work may wait at the coordinator.",
 )
+@click.option("--display-name", metavar="TEXT", help="Name of this worker in its own lines and traces.")
 def connect(tenant: str, namespace: str, cache: Path | None, **options: Any) -> None:
     """Run tasks until SIGINT or SIGTERM. Prints {"delivery": ...} at the end.
 

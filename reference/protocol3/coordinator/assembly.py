@@ -23,6 +23,7 @@ from protocol3.coordinator.parts import PLAIN, Parts
 from protocol3.coordinator.services import Services
 from protocol3.programs.stores import ProgramStore
 from protocol3.store.scopes import Scopes
+from protocol3.telemetry.tracing import UNTRACED, Tracing
 
 #: Seconds until a loop that failed by itself is started again.
 RESTART_S: Final = 1.0
@@ -38,6 +39,7 @@ def assemble(
     workflow_recovery: Passes,
     fixed_scope: Scope | None = None,
     parts: Parts = PLAIN,
+    tracing: Tracing = UNTRACED,
 ) -> Services:
     """The services of a coordinator on a current database; nothing runs yet.
 
@@ -49,7 +51,7 @@ def assemble(
     wakes = Wakes()
     transitions = parts.transitions(pool, wakes.publish)
     scopes = Scopes(pool)
-    dispatchers = Dispatchers(transitions, partial(parts.claiming, transitions, scopes))
+    dispatchers = Dispatchers(transitions, partial(parts.claiming, transitions, scopes, tracing))
     services = Services(
         pool=pool,
         transitions=transitions,

@@ -20,6 +20,7 @@ from protocol3.programs.stores import ProgramStore
 from protocol3.store.database import POOL_SIZE, DatabaseError, is_ahead
 from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
+from protocol3.telemetry.tracing import Tracing
 
 
 class Parts:
@@ -48,8 +49,10 @@ class Parts:
     ) -> Transitions:
         return Transitions(pool, on_commit=on_commit)
 
-    def claiming(self, transitions: Transitions, scopes: Scopes, scope_id: int, queue: str) -> Claiming:
-        return Claiming(transitions, scope_id, queue)
+    def claiming(
+        self, transitions: Transitions, scopes: Scopes, tracing: Tracing, scope_id: int, queue: str
+    ) -> Claiming:
+        return Claiming(transitions, tracing, scope_id, queue)
 
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return programs

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from protocol3.contract.fields import present
 from protocol3.contract.strict_json import JsonValue
@@ -19,11 +20,13 @@ from protocol3.coordinator.observation import Observer
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.parts import PLAIN, Parts
 from protocol3.coordinator.services import Services
+from protocol3.coordinator.traces import trace_exchange
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
 from protocol3.store.database import is_current, open_pool
 from protocol3.store.opening import Unusable, opening
 from protocol3.store.outage import close
+from protocol3.telemetry.tracing import UNTRACED, Tracing, from_environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,8 @@ async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) 
                     advice="bring it up to date: protocol3 orchestrator migrate --database-url URL",
                 )
         await parts.prepare(pool)
+        tracing = from_environment("protocol3-coordinator")
+        stack.push_async_callback(tracing.close)
         health = Health(time.monotonic)
         services = assemble(
             pool,
@@ -65,9 +70,10 @@ async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) 
             workflow_recovery=health.watch("workflow_recovery"),
             fixed_scope=options.fixed_scope,
             parts=parts,
+            tracing=tracing,
         )
         await stack.enter_async_context(running(services))
-        exchanges, metrics_url = await _edge(options, parts, services, health, stack)
+        exchanges, metrics_url = await _edge(options, parts, services, health, tracing, stack)
         listener = await Listener.open(exchanges, host=options.listen_host, port=options.listen_port)
         health.startup_done()
         ready(Addresses(url=_url(options.listen_host, listener.port), metrics_url=metrics_url))
@@ -79,10 +85,10 @@ async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) 
 
 
 async def _edge(
-    options: ServeOptions, parts: Parts, services: Services, health: Health, stack: AsyncExitStack
+    options: ServeOptions, parts: Parts, services: Services, health: Health, tracing: Tracing, stack: AsyncExitStack
 ) -> tuple[Exchanges, str | None]:
     """The exchanges with whoever observes them, and where metrics are served, until the stack is left."""
-    observers: list[Observer] = []
+    observers: list[Observer] = [] if tracing is UNTRACED else [partial(trace_exchange, tracing)]
     if options.metrics_listen is None:
         return parts.exchanges(services, health, observers), None
     from protocol3.coordinator.metrics.collection import Metrics, ProcessState  # a process without metrics has no use

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from protocol3.contract.limits import CLEANUP_GRACE_MS, LEASE_MS
 from protocol3.core.acquisition import Assigned, Poll, guard_former, judge, write_cursor
@@ -22,8 +23,15 @@ class Claims:
     answered: tuple[int, ...]
 
 
-def claim_for(polls: Sequence[Poll], candidates: Iterable[tuple[Task, TaskBody]], fresh: Fresh) -> Accepted:
+def claim_for(
+    polls: Sequence[Poll],
+    candidates: Iterable[tuple[Task, TaskBody]],
+    fresh: Fresh,
+    traces: Mapping[str, bytes] = MappingProxyType({}),
+) -> Accepted:
     """Hands candidates to admitted polls, both in their order; replies with Claims.
+
+    `traces` has the carriers of the attempts by task, where the service makes its own (TRC-014, TRC-015).
 
     A former attempt that is over by time alone is a guard: a renewal may have been under way.
     """
@@ -37,12 +45,12 @@ def claim_for(polls: Sequence[Poll], candidates: Iterable[tuple[Task, TaskBody]]
             continue
         task, body = next(left, (None, None))
         if task is not None and body is not None:
-            assigned[position] = claim(draft, poll, task, body, fresh)
+            assigned[position] = claim(draft, poll, task, body, fresh, traces.get(task.id))
     ends = [poll.session.expires_at for n, poll in enumerate(polls) if n in assigned and poll.session is not None]
     return draft.accepted(Claims(assigned=assigned, answered=tuple(answered)), polls[0].clock, valid_until=ends)
 
 
-def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh) -> Assigned:
+def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh, trace: bytes | None = None) -> Assigned:
     """The new attempt of a queued task that is due, for an admitted poll (DLV-024 to DLV-029)."""
     session = poll.session
     assert session is not None
@@ -70,6 +78,7 @@ def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh) ->
         settled_at=None,
         verdict=None,
         finished_at=None,
+        trace=trace,
     )
     draft.guard(changed(task))
     task = replace(

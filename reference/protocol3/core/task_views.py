@@ -185,10 +185,11 @@ def history_record(record: History) -> JsonValue:
 def event_without_data(scope: Scope, task: Task, attempt: Attempt, origin_trace: bytes | None) -> dict[str, JsonValue]:
     """The invocation event of an attempt but for its data. The same records give the same event (DLV-013, DLV-045).
 
-    Task and run are the same in every attempt (DLV-043), and so is the trace: the accepted origin, for there is no
-    tracing of our own (DLV-044, TRC-014, TRC-015).
+    Task and run are the same in every attempt (DLV-043). The trace is the attempt's own where tracing was on when it
+    was created, else the accepted origin (DLV-044, TRC-014, TRC-015).
     """
-    trace = None if origin_trace is None else TraceContext.shaped(decode(origin_trace))
+    carrier = attempt.trace or origin_trace
+    trace = None if carrier is None else TraceContext.shaped(decode(carrier))
     event = new_invocation_event(
         event_id=attempt.event_id,
         time_ms=attempt.claimed_at,

@@ -10,6 +10,7 @@ from protocol3.contract.models.delivery import WorkerSession
 from protocol3.contract.strict_json import JsonValue
 from protocol3.programs.cache import PackageCache
 from protocol3.programs.stores import ProgramStore, open_store
+from protocol3.telemetry.tracing import UNTRACED, Tracing, from_environment
 from protocol3.worker.admission import Admission
 from protocol3.worker.attempt import Workshop
 from protocol3.worker.consumer import Consumer
@@ -59,6 +60,7 @@ class Worker:
         store: ProgramStore,
         session: WorkerSession,
         diagnostics: Diagnostics,
+        tracing: Tracing = UNTRACED,
     ) -> None:
         self._session = session
         self._admission = Admission(diagnostics)
@@ -70,6 +72,7 @@ class Worker:
             admission=self._admission,
             machinery=machinery,
             settler=Settler(coordinator, retry_delay_ms=settings.pacing.retry_delay_ms),
+            tracing=tracing,
         )
 
     def stop(self, reason: str) -> None:
@@ -129,18 +132,27 @@ async def run_worker(
     coordinator = Coordinator(
         settings.server, request_timeout_ms=settings.pacing.request_timeout_ms, notice=diagnostics.say
     )
+    tracing = from_environment("protocol3-worker", instance=settings.display_name)
     try:
         session = await open_session(coordinator, settings)
         worker = Worker(
-            settings, coordinator=coordinator, cache=cache, store=store, session=session, diagnostics=diagnostics
+            settings,
+            coordinator=coordinator,
+            cache=cache,
+            store=store,
+            session=session,
+            diagnostics=diagnostics,
+            tracing=tracing,
         )
-        diagnostics.say(f"session {session.id} is open; queue {settings.queue!r}, {settings.concurrency} consumers")
+        name = "" if settings.display_name is None else f" for {settings.display_name!r}"
+        diagnostics.say(f"session {session.id} is open{name}; {settings.concurrency} consumers")
         _handle_signals(worker, diagnostics, on_end)
         delivery = await worker.run()
         on_end(delivery)
         return delivery
     finally:
         await coordinator.close()
+        await tracing.close()
         await store.aclose()
         cache.close()
 

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from protocol3.contract.models.common import Descriptor
+from protocol3.contract.models.common import Descriptor, TraceContext
 from protocol3.contract.models.delivery import Report, ReportIdentity
 from protocol3.contract.strict_json import JsonValue
 from protocol3.programs.cache import PackageCache
@@ -62,11 +62,13 @@ class Execution:
         event: dict[str, JsonValue],
         descriptor: Descriptor,
         host: WorkflowHost | None,
+        trace: TraceContext | None = None,
     ) -> None:
         self._machinery = machinery
         self._event = event
         self._descriptor = descriptor
         self._host = host
+        self._trace = trace
         self._identity = ReportIdentity.of(event, descriptor)
         self._key = ProcessKey(descriptor.digest, self._identity.tenant_id, self._identity.namespace)
         self._progress = reports.ADMISSION
@@ -116,7 +118,7 @@ class Execution:
         started_ms = now_ms()
         result = await invoke(
             process,
-            Invocation(protocol=process.protocol, event=self._event, activation=context),
+            Invocation(protocol=process.protocol, event=self._event, activation=context, trace=self._trace),
             self._host,
             limit=self._machinery.frame_bytes,
             check=control.check,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol3.contract import limits
+from protocol3.contract.models.common import TraceContext
 from protocol3.contract.models.delivery import Observations, ProgramError, Success
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import InvalidJson, JsonValue, compact_size, decode, deeper_than, depth, encode
@@ -23,11 +24,15 @@ Frame = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One invocation as it goes into a process. ``activation`` is the payload of a workflow activation, else None."""
+    """One invocation as it goes into a process. ``activation`` is the payload of a workflow activation, else None.
+
+    ``trace`` is the worker's processing context (RUN-108, RUN-109), None while tracing is off.
+    """
 
     protocol: int
     event: dict[str, JsonValue]
     activation: JsonValue = None
+    trace: TraceContext | None = None
 
     @property
     def interactive(self) -> bool:
@@ -95,7 +100,7 @@ def invoke_frame(invocation: Invocation, limit: int) -> bytes:
         "observe": True,
     }
     if invocation.protocol > 1:
-        frame["processing_context"] = None
+        frame["processing_context"] = None if invocation.trace is None else invocation.trace.to_json()
     if invocation.activation is not None:
         frame["extension"] = {"schema": ACTIVATION_SCHEMA, "payload": invocation.activation}
     return _line(frame, limit)

@@ -102,12 +102,16 @@ class ProgramSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings(ProgramSettings):
-    """Everything a connected worker needs (WRK-002)."""
+    """Everything a connected worker needs (WRK-002).
+
+    ``display_name`` is for people: it is in the worker's first line and in its traces, and in no exchange.
+    """
 
     server: str
     scope: Scope
     queue: str
     acquire_wait_ms: int = limits.MAX_WAIT_MS
+    display_name: str | None = None
 
     def __post_init__(self) -> None:
         ProgramSettings.__post_init__(self)
@@ -117,9 +121,11 @@ class WorkerSettings(ProgramSettings):
             ("tenant", self.scope.tenant_id),
             ("namespace", self.scope.namespace),
             ("queue", self.queue),
+            ("display-name", self.display_name),
         ):
             try:
-                identifier(value, name)
+                if value is not None:
+                    identifier(value, name)
             except Refusal as refusal:
                 raise InvalidSetting(str(refusal.message)) from None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 from protocol3.contract import limits
+from protocol3.contract.models.common import TraceContext
 from protocol3.contract.models.delivery import Assignment, Report, SettleCommand, SettleReply
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue, encode
@@ -34,24 +35,31 @@ class FrozenSettlement:
     body: bytes
 
 
-def freeze(assignment: Assignment, report: Report, quiescence: Quiescence) -> FrozenSettlement:
+def freeze(
+    assignment: Assignment, report: Report, quiescence: Quiescence, trace: TraceContext | None = None
+) -> FrozenSettlement:
     """The settlement that fits: whole, else without observations, else a `protocol` failure (WRK-072)."""
-    body = _body(assignment, report, quiescence)
+    body = _body(assignment, report, quiescence, trace)
     if len(body) > limits.SETTLEMENT_BODY_BYTES:
-        body = _body(assignment, replace(report, observations=None), quiescence)
+        body = _body(assignment, replace(report, observations=None), quiescence, trace)
     if len(body) > limits.SETTLEMENT_BODY_BYTES:
         excess = ExecutionFailed("protocol", "the report cannot be settled: it is too large")
-        body = _body(assignment, failed(report.identity, excess, EXECUTION), quiescence)
+        body = _body(assignment, failed(report.identity, excess, EXECUTION), quiescence, trace)
     return FrozenSettlement(assignment=assignment, body=body)
 
 
-def _body(assignment: Assignment, report: Report, quiescence: Quiescence) -> bytes:
+def _body(assignment: Assignment, report: Report, quiescence: Quiescence, trace: TraceContext | None) -> bytes:
     """The command in compact form. Its parts are valid: each was read by a model of the contract."""
     command = SettleCommand(
-        owner=assignment.lease.owner, operation_id=OPERATION_ID, report=report, quiescence=quiescence
+        owner=assignment.lease.owner,
+        operation_id=OPERATION_ID,
+        report=report,
+        quiescence=quiescence,
+        processing_trace=trace,
     )
     members = command.to_json()
-    del members["processing_trace"]  # tracing is off (WRK-069)
+    if trace is None:
+        del members["processing_trace"]  # tracing is off (WRK-069)
     return encode(members)
 
 

@@ -11,6 +11,7 @@ from protocol3.contract import limits
 from protocol3.contract.media_type import is_json
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import InvalidJson, JsonValue, decode
+from protocol3.telemetry.tracing import Span, current_span
 
 _OK: Final = 200
 _HEADERS: Final = {
@@ -79,9 +80,22 @@ class Coordinator:
             self._notice(f"{self._base} answers again")
 
     async def _exchange(self, path: str, body: bytes, reply_bytes: int) -> JsonValue:
+        span = current_span.get().child(f"POST {path}")
+        try:
+            value = await self._sent(path, body, reply_bytes, span)
+        except Uncertain:
+            span.end(error="uncertain")
+            raise
+        except Refused as refused:
+            span.end(error=refused.code)
+            raise
+        span.end()
+        return value
+
+    async def _sent(self, path: str, body: bytes, reply_bytes: int, span: Span) -> JsonValue:
         url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path, encoded=True))
         try:
-            async with self._session.post(url, data=body, allow_redirects=False) as reply:
+            async with self._session.post(url, data=body, headers=_trace(span), allow_redirects=False) as reply:
                 limit = reply_bytes if reply.status == _OK else limits.ERROR_REPLY_BYTES
                 _check_head(reply, limit)
                 content = await _body(reply, limit)
@@ -96,6 +110,15 @@ class Coordinator:
         if reply.status != _OK:
             raise _refusal(reply.status, value)
         return value
+
+
+def _trace(span: Span) -> dict[str, str] | None:
+    """Headers of this exchange alone, fresh for each repetition (TRC-023)."""
+    carrier = span.carrier
+    if carrier is None:
+        return None
+    state = {} if carrier.tracestate is None else {"tracestate": carrier.tracestate}
+    return {"traceparent": carrier.traceparent} | state
 
 
 def _check_head(reply: aiohttp.ClientResponse, limit: int) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from protocol3.contract import limits
+from protocol3.contract.models.common import TraceContext
 from protocol3.contract.models.delivery import Assignment
 from protocol3.contract.models.workflows import (
     ActivationContext,
+    EventWake,
     ForkCommand,
     ForkReceipt,
     ForkRequest,
@@ -18,6 +20,7 @@ from protocol3.contract.models.workflows import (
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import InvalidJson, JsonValue, encode
 from protocol3.contract.vocabulary import ErrorKind
+from protocol3.telemetry.tracing import Span
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.frames import RuntimeRequest, violation
 from protocol3.worker.transport import Coordinator, Refused, Uncertain
@@ -43,10 +46,11 @@ class WorkflowHost:
     What is not confirmed is not acknowledged: an exception retires the process instead (RUN-078).
     """
 
-    def __init__(self, coordinator: Coordinator, assignment: Assignment, *, retry_delay_ms: int) -> None:
+    def __init__(self, coordinator: Coordinator, assignment: Assignment, *, span: Span, retry_delay_ms: int) -> None:
         self._coordinator = coordinator
         self._assignment = assignment
         self._owner = assignment.lease.owner
+        self._span = span
         self._retry_delay_s = retry_delay_ms / 1000
 
     async def context(self) -> JsonValue:
@@ -64,6 +68,8 @@ class WorkflowHost:
         )
         if named != expected:
             raise violation("the activation context belongs to another activation")
+        if isinstance(context.wake, EventWake) and (carrier := TraceContext.of_event(context.wake.event)) is not None:
+            self._span.link(carrier)  # beside the processing context, never in its place (WRK-088, TRC-018)
         return value
 
     async def serve(self, request: RuntimeRequest) -> JsonValue:
@@ -90,7 +96,7 @@ class WorkflowHost:
     async def _fork(self, payload: JsonValue) -> JsonValue:
         """WRK-082, WRK-084."""
         fork = _read(payload, ForkRequest.from_json, "a fork")
-        command = encode(ForkCommand(owner=self._owner, fork=fork).to_json())
+        command = encode(ForkCommand(owner=self._owner, fork=fork, processing_trace=self._span.carrier).to_json())
         receipt = await self._confirmed(_FORK_PATH, command, limits.FORK_REPLY_BYTES, ForkReceipt.from_json)
         if receipt.key != fork.key or receipt.branch_keys != tuple(branch.key for branch in fork.branches):
             raise violation("the receipt of a fork names other branches")

@@ -27,6 +27,7 @@ class Exchange:
     path: str
     body: Any
     raw: bytes
+    carrier: str | None = None
 
 
 @dataclass
@@ -164,7 +165,7 @@ class ScriptedCoordinator:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         raw = await request.read()
         body = decode(raw)
-        exchange = Exchange(request.path, body, raw)
+        exchange = Exchange(request.path, body, raw, request.headers.get("traceparent"))
         async with self._changed:
             self.exchanges.append(exchange)
             self._changed.notify_all()

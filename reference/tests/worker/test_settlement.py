@@ -188,6 +188,7 @@ def settings(**changes: Any) -> WorkerSettings:
         {"server": "ftp://h"}, {"server": "http://h:99999"}, {"queue": ""}, {"queue": "q" * 129},
         {"scope": Scope(tenant_id="\x00", namespace="n")}, {"concurrency": 0}, {"concurrency": 1025},
         {"acquire_wait_ms": -1}, {"acquire_wait_ms": 20_001}, {"frame_bytes": 255},
+        {"display_name": ""}, {"display_name": "n" * 129}, {"display_name": "\x1b[2J"},
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(change: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Objects that many messages share: scope, program, descriptor, retry policy, trace carrier, lease owner, error."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -147,6 +147,14 @@ class TraceContext:
         """The carrier of transport headers, or None; never a refusal (TRC-011…013)."""
         carrier = join_headers(traceparents, tracestates)
         return None if carrier is None else cls(traceparent=carrier[0], tracestate=carrier[1])
+
+    @classmethod
+    def of_event(cls, event: Mapping[str, JsonValue]) -> Self | None:
+        """The carrier in the attributes of a valid event, or None (DLV-046, TRC-018)."""
+        parent, state = event.get("traceparent"), event.get("tracestate")
+        if not isinstance(parent, str):
+            return None
+        return cls(traceparent=parent, tracestate=state if isinstance(state, str) else None)
 
     def check(self, at: str = "body") -> None:
         """Refuses texts outside TRC-001…004."""

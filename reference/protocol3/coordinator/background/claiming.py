@@ -6,9 +6,11 @@ import asyncio
 from typing import Final
 
 from protocol3.contract.models.delivery import AcquireCommand
-from protocol3.core.claim import Claims, claim_for
+from protocol3.coordinator.traces import Producers
+from protocol3.core.claim import Claims
 from protocol3.store.loads import claims as loads
 from protocol3.store.transition import Connection, Transitions
+from protocol3.telemetry.tracing import Tracing
 
 #: Seconds for which locks come before claims, once another process was faster.
 CONTENDED_S: Final = 5.0
@@ -21,8 +23,9 @@ class Claiming:
     which nobody waits.
     """
 
-    def __init__(self, transitions: Transitions, scope_id: int, queue: str) -> None:
+    def __init__(self, transitions: Transitions, tracing: Tracing, scope_id: int, queue: str) -> None:
         self._transitions = transitions
+        self._tracing = tracing
         self._scope_id = scope_id
         self._queue = queue
         self._contended_until = 0.0
@@ -39,19 +42,19 @@ class Claiming:
 
     async def _free(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
         sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
+        producers = Producers(self._tracing)
         claims: Claims | None = await self._transitions.run_once(
-            connection,
-            lambda c: loads.claiming(c, sql, scope_id, queue, commands, None),
-            lambda loaded, fresh: claim_for(*loaded, fresh),
+            connection, lambda c: loads.claiming(c, sql, scope_id, queue, commands, None), producers.decide
         )
-        return claims
+        return producers.ended(claims)
 
     async def _locked(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
         sql, scope_id, queue = self._transitions.sql, self._scope_id, self._queue
+        producers = Producers(self._tracing)
         claims: Claims | None = await self._transitions.run_holding(
             connection,
             lambda c: loads.lock(c, sql, scope_id, queue, commands),
             lambda c, ids: loads.claiming(c, sql, scope_id, queue, commands, ids),
-            lambda loaded, fresh: claim_for(*loaded, fresh),
+            producers.decide,
         )
-        return claims
+        return producers.ended(claims)

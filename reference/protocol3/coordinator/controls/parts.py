@@ -28,6 +28,7 @@ from protocol3.programs.stores import ProgramStore
 from protocol3.store import virtual_time
 from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
+from protocol3.telemetry.tracing import Tracing
 
 
 class ControlledParts(Parts):
@@ -54,8 +55,10 @@ class ControlledParts(Parts):
     ) -> Transitions:
         return FaultyTransitions(pool, on_commit=on_commit, faults=self.faults)
 
-    def claiming(self, transitions: Transitions, scopes: Scopes, scope_id: int, queue: str) -> Claiming:
-        return FaultyClaiming(transitions, scopes, scope_id, queue, faults=self.faults)
+    def claiming(
+        self, transitions: Transitions, scopes: Scopes, tracing: Tracing, scope_id: int, queue: str
+    ) -> Claiming:
+        return FaultyClaiming(transitions, scopes, tracing, scope_id, queue, faults=self.faults)
 
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return FaultyPrograms(programs, self.faults)

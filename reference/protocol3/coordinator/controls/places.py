@@ -31,6 +31,7 @@ from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import ProgramStore
 from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Connection, Transitions
+from protocol3.telemetry.tracing import Tracing
 
 OBLIGATION_STEPS: Final[Mapping[str, StepName]] = {
     "decision": "decision.apply",
@@ -97,8 +98,17 @@ class FaultyTransitions(Transitions):
 class FaultyClaiming(Claiming):
     """Claims as occasions. What is committed is a task for somebody, not the news that there is none."""
 
-    def __init__(self, transitions: Transitions, scopes: Scopes, scope_id: int, queue: str, *, faults: Faults) -> None:
-        super().__init__(transitions, scope_id, queue)
+    def __init__(
+        self,
+        transitions: Transitions,
+        scopes: Scopes,
+        tracing: Tracing,
+        scope_id: int,
+        queue: str,
+        *,
+        faults: Faults,
+    ) -> None:
+        super().__init__(transitions, tracing, scope_id, queue)
         self._scopes = scopes
         self._faults = faults
 

@@ -17,6 +17,7 @@ from protocol3.contract.models.common import Scope
 from protocol3.programs.cache import PackageCache
 from protocol3.programs.publish import Publication, publish_directory
 from protocol3.programs.stores import open_store
+from protocol3.telemetry.tracing import UNTRACED, Tracing
 from protocol3.worker.connect import Delivery, Worker
 from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.sessions import open_session
@@ -71,7 +72,9 @@ async def start(coordinator: Any, tmp_path: Path) -> AsyncIterator[Start]:
     """``await start(pacing=..., **settings)``: a worker that takes work."""
     running: list[tuple[Bench, Coordinator, PackageCache, Diagnostics]] = []
 
-    async def begin(*, pacing: Pacing = QUICK, cache_quota: int = CACHE_BYTES, **changes: Any) -> Bench:
+    async def begin(
+        *, pacing: Pacing = QUICK, cache_quota: int = CACHE_BYTES, tracing: Tracing = UNTRACED, **changes: Any
+    ) -> Bench:
         (tmp_path / "store").mkdir(exist_ok=True)
         settings = WorkerSettings(
             **{
@@ -87,6 +90,7 @@ async def start(coordinator: Any, tmp_path: Path) -> AsyncIterator[Start]:
         worker = Worker(
             settings, coordinator=client, cache=cache, store=open_store(settings.store),
             session=await open_session(client, settings), diagnostics=diagnostics,
+            tracing=tracing,
         )  # fmt: skip
         bench = Bench(coordinator, settings, output, diagnostics, worker, asyncio.create_task(worker.run()))
         running.append((bench, client, cache, diagnostics))

@@ -71,7 +71,7 @@ async def test_the_first_signal_ends_it_with_one_line(
 ) -> None:
     """WRK-089, WRK-091, WRK-093."""
     attempt = coordinator.assign(publish(), {"do": "echo", "value": 1})
-    process = await connect()
+    process = await connect(display_name="press 4")
     await attempt.end()
     await coordinator.until(lambda: len(coordinator.seen("/v1/acquisitions")) == 2)
     process.send_signal(number)
@@ -81,6 +81,8 @@ async def test_the_first_signal_ends_it_with_one_line(
         "delivery": {"session_id": "ws_1", "finished": True, "settled_attempts": 1, "lost_attempts": 0}
     }
     assert (code, "Traceback" in stderr) == (0, False)
+    assert "worker: session ws_1 is open for 'press 4'; 1 consumers" in stderr.splitlines()  # WRK-002
+    assert b"press" not in b"".join(exchange.raw for exchange in coordinator.exchanges)
 
 
 async def test_the_second_signal_exits_at_once(
@@ -134,6 +136,7 @@ async def test_a_fatal_answer_is_exit_1_with_the_line(
         ({"concurrency": 1025}, 2, "concurrency"),
         ({"acquire_wait_ms": 20001}, 2, "acquire-wait-ms"),
         ({"queue": ""}, 2, "queue"),
+        ({"display_name": "x" * 129}, 2, "display-name"),
         ({"queue": None}, 2, "--queue"),
         ({"tenant": None}, 2, "--tenant"),
         ({"cache": "/proc/self/status"}, 2, "cache"),
