@@ -1,7 +1,7 @@
 """Spans, as coordinator and worker ask for them. Without OpenTelemetry, or unless it is asked for, there are none.
 
 Nothing here ever raises or waits, and nothing durable depends on it but the carriers that the contract lets a service
-and a worker add (TRC-014, TRC-016, TRC-020); no record is found or owned by one (TRC-021). Attributes are durable ids and words of ours, never application data.
+and a worker add (TRC-014, TRC-016, TRC-020). Attributes are durable ids and words of ours, never application data.
 """
 
 from __future__ import annotations
