@@ -91,8 +91,7 @@ async def test_an_event_carries_a_child_of_the_origin_for_good(served, tracing, 
         assert carried(second.event)["traceparent"][3:35] == TRACE
         assert carried(second.event) != context
     async with served(UNTRACED) as services:
-        flow.services, flow.operations = services, type(flow.operations)(services)
-        second.flow = flow
+        flow = second.flow = on(services, namespace)
         snapshot = await flow.task(submitted["task_id"], "inspect_task")
         assert snapshot["origin_trace"] == ORIGIN
         assert (await second.dispatch())["dispatch_allowed"]
