@@ -81,7 +81,7 @@ class Arena:
         names = [f"coordinator-{n}" for n in range(coordinators)]
         arena = cls(system=System(folder, tenant="races", database_url=dsn), dsn=dsn, names=names)
         for number, name in enumerate(names):
-            _publish(folder / f"store-{name}", number)
+            publish(folder / f"store-{name}", number)
         with ThreadPoolExecutor() as pool:
             list(pool.map(arena.start_one, names))
         return arena
@@ -136,7 +136,7 @@ async def _clear(peer: Peer, scope: tuple[str, str] | None) -> None:
     await peer.post("/testing/v1/faults/clear", {"scope": {"tenant_id": scope[0], "namespace": scope[1]}})
 
 
-def _publish(store: Path, number: int) -> None:
+def publish(store: Path, number: int) -> None:
     """A store in which the programs are published, as far as a coordinator looks."""
     for (name, version), digest in ((PROGRAM, "sha256:" + "a" * 64), (TWIN, digest_at(number))):
         program = ProgramRef(id=name, version=version)
