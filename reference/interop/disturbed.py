@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 READY_SECONDS = 30
+SEEN_SECONDS = 60  # what a test waits to see
 URL = os.environ["PROTOCOL3_DISTURBED_URL"]
 
 
@@ -76,12 +77,14 @@ class Faults:
         return sum(rule["hits"] for rule in (await self._look())["faults"])
 
     async def until_held(self, count: int = 1) -> None:
-        while len((await self._look())["held"]) < count:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(SEEN_SECONDS):
+            while len((await self._look())["held"]) < count:
+                await asyncio.sleep(0.01)
 
     async def until_hit(self, count: int = 1) -> None:
-        while await self.hits() < count:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(SEEN_SECONDS):
+            while await self.hits() < count:
+                await asyncio.sleep(0.01)
 
     async def release(self) -> None:
         await self._command("/release", {})

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from disturbed import Faults
+from disturbed import SEEN_SECONDS, Faults
 from ledgence.client import (
     ApplicationFailure,
     AsyncClient,
@@ -174,8 +174,9 @@ async def test_cancelling_work_under_way(client: AsyncClient, key: str) -> None:
     async def judge(queue: str) -> None:
         data, words = {"sleep_ms": 600_000}, {"program": "sleeper", "version": "1.0.0"}
         task = await client.tasks.submit(**words, queue=queue, data=data, idempotency_key=f"{key}:{queue}"[-255:])
-        while (await task.status()).state is not TaskState.ACTIVE:
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(SEEN_SECONDS):
+            while (await task.status()).state is not TaskState.ACTIVE:
+                await asyncio.sleep(0.02)
         assert await task.cancel() is TaskState.ACTIVE
         with pytest.raises(TaskCancelled) as cancelled:
             await task.result(timeout=60)
@@ -233,8 +234,9 @@ async def test_a_waiting_workflow_is_woken_by_its_event_or_its_timeout(
         for timeout in (None, 1)
     ]
     patient, hurried = workflows
-    while (status := await patient.status()).state is not WorkflowState.WAITING:
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(SEEN_SECONDS):
+        while (status := await patient.status()).state is not WorkflowState.WAITING:
+            await asyncio.sleep(0.02)
     assert (status.activation_id, status.revision) == (None, 1)
     await patient.send_event(key="payment:0", event=event(data="paid"))
     woken, timed_out = await asyncio.gather(*(workflow.result(timeout=60) for workflow in workflows))
