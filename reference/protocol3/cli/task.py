@@ -6,6 +6,7 @@ from protocol3.cli import options
 from protocol3.cli.client import Client
 from protocol3.cli.observing import report
 from protocol3.cli.output import emit
+from protocol3.cli.subject import Subject, subject
 from protocol3.cli.submission import submission
 from protocol3.contract import limits
 from protocol3.contract.strict_json import JsonValue
@@ -13,8 +14,6 @@ from protocol3.contract.strict_json import JsonValue
 STATES = ("queued", "active", "succeeded", "failed", "cancelled")
 
 FILTERS = ("state", "queue", "correlation_key", "submitted_from", "submitted_until")  # in the order of CLI-003
-
-task_id = click.option("--task", "task", required=True, help="Id of the task.")
 
 
 @click.group()
@@ -52,60 +51,45 @@ def list_(
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@task_id
-def inspect(client: Client, tenant: str, namespace: str, task: str) -> None:
+@subject("task")
+def inspect(subject: Subject) -> None:
     """The snapshot of a task, with its input."""
-    emit(client.get("/v1/tasks/inspect", options.scope_query(tenant, namespace, task_id=task)))
+    emit(subject.client.get("/v1/tasks/inspect", subject.query()))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@task_id
-def status(client: Client, tenant: str, namespace: str, task: str) -> None:
+@subject("task")
+def status(subject: Subject) -> None:
     """The state of a task, without its input."""
-    emit(client.get("/v1/tasks/status", options.scope_query(tenant, namespace, task_id=task)))
+    emit(subject.client.get("/v1/tasks/status", subject.query()))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@task_id
+@subject("task")
 @options.wait
-def result(client: Client, tenant: str, namespace: str, task: str, wait: float) -> None:
+def result(subject: Subject, wait: float) -> None:
     """The outcome of a task; null while it is unfinished. A task that failed is a successful answer."""
-    report(client, "/v1/tasks", options.scope_query(tenant, namespace, task_id=task), wait)
+    report(subject.client, "/v1/tasks", subject.query(), wait)
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@task_id
+@subject("task")
 @click.option("--attempt", required=True, help="Id of the attempt.")
-def attempt(client: Client, tenant: str, namespace: str, task: str, attempt: str) -> None:
+def attempt(subject: Subject, attempt: str) -> None:
     """One attempt at a task: its worker, its lease, what was settled."""
-    query = options.scope_query(tenant, namespace, task_id=task, attempt_id=attempt)
-    emit(client.get("/v1/attempts/inspect", query))
+    emit(subject.client.get("/v1/attempts/inspect", subject.query(attempt_id=attempt)))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@task_id
+@subject("task")
 @click.option("--after", type=int, help="Only records after this sequence.")
-def history(client: Client, tenant: str, namespace: str, task: str, after: int | None) -> None:
+def history(subject: Subject, after: int | None) -> None:
     """What happened to a task, at most 100 records a call."""
-    query = options.scope_query(tenant, namespace, task_id=task, after_sequence=after)
-    emit(client.get("/v1/tasks/history", query))
+    emit(subject.client.get("/v1/tasks/history", subject.query(after_sequence=after)))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@task_id
-def cancel(client: Client, tenant: str, namespace: str, task: str) -> None:
+@subject("task")
+def cancel(subject: Subject) -> None:
     """Ask for a task's end; prints its state. Repeating it is safe."""
-    command: JsonValue = {"scope": options.scope_json(tenant, namespace), "task_id": task}
-    emit(client.post("/v1/tasks/cancel", command, repeat="run the same command again"))
+    emit(subject.client.post("/v1/tasks/cancel", subject.command(), repeat="run the same command again"))

@@ -9,10 +9,9 @@ from protocol3.cli import options, tree
 from protocol3.cli.client import Client
 from protocol3.cli.observing import report
 from protocol3.cli.output import emit
+from protocol3.cli.subject import Subject, subject
 from protocol3.cli.submission import submission
 from protocol3.contract.strict_json import JsonValue
-
-workflow_id = click.option("--workflow", required=True, help="Id of the workflow.")
 
 
 @click.group()
@@ -29,38 +28,29 @@ def submit(client: Client, command: JsonValue, repeat: str) -> None:
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@workflow_id
-def status(client: Client, tenant: str, namespace: str, workflow: str) -> None:
+@subject("workflow")
+def status(subject: Subject) -> None:
     """The state of a workflow."""
-    emit(client.get("/v1/workflows/status", options.scope_query(tenant, namespace, workflow_id=workflow)))
+    emit(subject.client.get("/v1/workflows/status", subject.query()))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@workflow_id
+@subject("workflow")
 @options.wait
-def result(client: Client, tenant: str, namespace: str, workflow: str, wait: float) -> None:
+def result(subject: Subject, wait: float) -> None:
     """The outcome of a workflow; null while it is unfinished. A workflow that failed is a successful answer."""
-    report(client, "/v1/workflows", options.scope_query(tenant, namespace, workflow_id=workflow), wait)
+    report(subject.client, "/v1/workflows", subject.query(), wait)
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@workflow_id
-def cancel(client: Client, tenant: str, namespace: str, workflow: str) -> None:
+@subject("workflow")
+def cancel(subject: Subject) -> None:
     """Ask for a workflow's end, and its children's; prints its snapshot. Repeating it is safe."""
-    command: JsonValue = {"scope": options.scope_json(tenant, namespace), "workflow_id": workflow}
-    emit(client.post("/v1/workflows/cancel", command, repeat="run the same command again"))
+    emit(subject.client.post("/v1/workflows/cancel", subject.command(), repeat="run the same command again"))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@workflow_id
+@subject("workflow")
 @click.option("--key", required=True, help="The wait that the event is for; each key takes one event.")
 @click.option("--file", callback=options.json_file, help="The whole CloudEvent as JSON, - for standard input.")
 @click.option(
@@ -70,10 +60,7 @@ def cancel(client: Client, tenant: str, namespace: str, workflow: str) -> None:
 @click.option("--source", default="/protocol3/cli", show_default=True, help="Source of an event made here.")
 @click.option("--type", "event_type", default="protocol3.cli.event", show_default=True, help="Its type.")
 def events(
-    client: Client,
-    tenant: str,
-    namespace: str,
-    workflow: str,
+    subject: Subject,
     key: str,
     file: JsonValue,
     data: JsonValue,
@@ -94,19 +81,15 @@ def events(
             "datacontenttype": "application/json",
             "data": data,
         }
-    scope = options.scope_json(tenant, namespace)
-    command: JsonValue = {"scope": scope, "workflow_id": workflow, "key": key, "event": event}
-    emit(client.post("/v1/workflows/events", command, repeat=repeat))
+    emit(subject.client.post("/v1/workflows/events", subject.command(key=key, event=event), repeat=repeat))
 
 
 @group.command()
-@options.server
-@options.scope(required=True)
-@workflow_id
+@subject("workflow")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON (always so when the output is no terminal).")
-def show(client: Client, tenant: str, namespace: str, workflow: str, as_json: bool) -> None:
+def show(subject: Subject, as_json: bool) -> None:
     """A workflow with its activations, tasks and child workflows, as a tree."""
-    found = tree.collect(client, tenant, namespace, workflow)
+    found = tree.collect(subject.client, subject.tenant, subject.namespace, subject.id)
     if as_json or not sys.stdout.isatty():
         emit(found.to_json())
     else:
