@@ -20,6 +20,7 @@ from protocol3.worker.sessions import keep_session, open_session
 from protocol3.worker.settings import WorkerSettings
 from protocol3.worker.settlement import Settler
 from protocol3.worker.transport import Coordinator
+from protocol3.worker.working_directory import remove_leftovers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,7 @@ async def run_worker(
     """
     settings.check_interpreter()
     settings.bootstrap_file()
+    await asyncio.to_thread(remove_leftovers)
     store = open_store(settings.store)
     cache = PackageCache(settings.cache)
     coordinator = Coordinator(

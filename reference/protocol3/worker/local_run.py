@@ -22,6 +22,7 @@ from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.execution import Execution, Machinery, assemble
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.settings import ProgramSettings
+from protocol3.worker.working_directory import remove_leftovers
 
 LIST_BYTES: Final = 8 * 1024 * 1024
 LIST_ITEMS: Final = 1000
@@ -88,6 +89,7 @@ async def run_locally(
     """
     settings.check_interpreter()
     settings.bootstrap_file()
+    await asyncio.to_thread(remove_leftovers)
     store = open_store(settings.store)
     try:
         descriptors: dict[ProgramRef, Descriptor] = {}

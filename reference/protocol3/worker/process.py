@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,13 @@ from typing import Final
 
 from protocol3.programs.cache import Pin
 from protocol3.worker.diagnostics import Diagnostics
-from protocol3.worker.directories import remove_directory
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.frames import Frame, check_ready, decode_frame, is_closing, shutdown_frame, violation
 from protocol3.worker.groups import ExitWatch, die_with_worker, group_is_gone
 from protocol3.worker.logs import ProgramLog, is_log
 from protocol3.worker.pipes import FrameWriter, LineReader
+from protocol3.worker.working_directory import WorkingDirectory
 
-SESSION_PREFIX: Final = "ledgence-session-"
 _LOGS_IN_A_ROW: Final = 16
 _STDERR_WAIT_S: Final = 0.2
 _STDERR_CHUNK: Final = 64 * 1024
@@ -64,7 +62,7 @@ class ProgramProcess:
         self._launcher = launcher
         self._killed = False
         try:
-            self._directory: str | None = tempfile.mkdtemp(prefix=SESSION_PREFIX)
+            self._directory: WorkingDirectory | None = WorkingDirectory()
         except OSError as error:
             raise ExecutionFailed("io", f"there is no working directory for a program: {error.strerror}") from None
         try:
@@ -73,13 +71,13 @@ class ProgramProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd=self._directory,
+                cwd=self._directory.path,
                 bufsize=0,
                 process_group=0,
                 preexec_fn=die_with_worker(),
             )
         except OSError as error:
-            remove_directory(self._directory)
+            self._directory.remove()
             raise ExecutionFailed("runtime", f"the interpreter cannot be started: {error.strerror}") from None
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         if stdin is None or stdout is None or stderr is None:
@@ -177,7 +175,7 @@ class ProgramProcess:
         self.kill()
         if self._directory is not None:
             with contextlib.suppress(OSError):
-                remove_directory(self._directory)
+                self._directory.remove()
 
     async def clean_up(self) -> None:
         """Everything after the kill, in order; can be repeated. Raises ``io`` or ``timed_out`` while something stays.
@@ -191,7 +189,7 @@ class ProgramProcess:
             raise ExecutionFailed("timed_out", "processes of the program's group are still alive")
         if self._directory is not None:
             try:
-                await asyncio.to_thread(remove_directory, self._directory)
+                await asyncio.to_thread(self._directory.remove)
             except OSError as error:
                 raise ExecutionFailed("io", f"the working directory stays: {error.strerror}") from None
             self._directory = None
