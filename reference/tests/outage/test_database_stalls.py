@@ -97,10 +97,11 @@ async def test_a_row_that_stays_locked(database, hurried, to, locked, monkeypatc
         rival.terminate()
 
 
-async def test_a_signal_during_a_stall(database, coordinator, wire):
+async def test_a_signal_during_a_stall(database, coordinator, wire, eventually):
     """It ends though nothing can be said to the database."""
     await wire.ready()
     with database.stalled():
-        await asyncio.sleep(1.2)  # its loops are in the midst of statements
+        stuck = "recovery_last_success_age_ms"
+        await eventually(lambda: wire.health("ready"), lambda reply: reply[1][stuck] > 1_500)  # in its statement
         assert await asyncio.to_thread(coordinator.end) == 0
     assert "Traceback" not in coordinator.log.read_text()
