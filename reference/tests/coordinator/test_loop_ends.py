@@ -14,6 +14,7 @@ from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
 from protocol3.coordinator.background.obligations import Obligations
+from protocol3.telemetry.tracing import UNTRACED
 
 
 class Ignored:
@@ -89,7 +90,7 @@ async def test_a_worker_of_obligations(services: Any) -> None:
 
 async def test_a_dispatcher(services: Any) -> None:
     dispatcher = Dispatcher(
-        services.transitions, Claiming(services.transitions, 1, "main"), 1, "main", on_end=lambda: None
+        services.transitions, Claiming(services.transitions, UNTRACED, 1, "main"), 1, "main", on_end=lambda: None
     )
     command: Any = SimpleNamespace(worker_session_id="s", consumer_id=0)
     dispatcher.add(Waiter(command=command, patient=True))
