@@ -56,7 +56,7 @@ def _is_ready() -> bool:
 
 
 class Faults:
-    """Fault rules of one scope of the disturbed coordinator (spec/testing-profiles.md)."""
+    """Fault rules of one scope of the disturbed coordinator (spec/35-testing-profiles.md)."""
 
     def __init__(self, session: aiohttp.ClientSession, scope: dict[str, str]) -> None:
         self._session = session

@@ -25,7 +25,7 @@ def an_act(context: click.Context, parameter: click.Parameter, value: str) -> Js
 
 @click.group()
 def group() -> None:
-    """Virtual time and faults of one scope (spec/testing-profiles.md).
+    """Virtual time and faults of one scope (spec/35-testing-profiles.md).
 
     The server must offer them: `protocol3 orchestrator serve --test-controls`.
     """

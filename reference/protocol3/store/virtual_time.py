@@ -1,4 +1,4 @@
-"""Scopes with a clock of their own, for test controls alone: nothing else imports this (spec/testing-profiles.md).
+"""Scopes with a clock of their own, for test controls alone: nothing else imports this (spec/35-testing-profiles.md).
 
 A scope is ahead of the database's clock by `scope.clock_offset_ms`, which only grows. It is a guard of every apply, so
 whoever decided by the former clock misses and decides again.

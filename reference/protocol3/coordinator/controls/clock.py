@@ -1,4 +1,4 @@
-"""Reading and advancing the clock of one scope (profile virtual-time of spec/testing-profiles.md)."""
+"""Reading and advancing the clock of one scope (profile virtual-time of spec/35-testing-profiles.md)."""
 
 from __future__ import annotations
 

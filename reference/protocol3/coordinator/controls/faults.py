@@ -1,4 +1,4 @@
-"""The rules of this process, what they strike, and what is held (profile faults of spec/testing-profiles.md).
+"""The rules of this process, what they strike, and what is held (profile faults of spec/35-testing-profiles.md).
 
 An occasion is one exchange or one run of a background step. It is a context variable, so whatever it calls reaches its
 places without knowing. At each place it counts once for every rule that matches, in the order in which they were added.

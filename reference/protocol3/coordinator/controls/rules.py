@@ -1,4 +1,4 @@
-"""What a fault rule says: where it strikes and what it does (profile faults of spec/testing-profiles.md)."""
+"""What a fault rule says: where it strikes and what it does (profile faults of spec/35-testing-profiles.md)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ async def advanced(database):
 
 
 async def test_read_and_advance(server, advanced):
-    """The shapes of spec/testing-profiles.md, and a session that ends a day later."""
+    """The shapes of spec/35-testing-profiles.md, and a session that ends a day later."""
     before = await server.get(CLOCK)
     assert before.keys() == {"now", "next_due", "live_attempts"}
     assert abs(before["now"] - time.time() * 1000) < 60_000
