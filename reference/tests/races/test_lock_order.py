@@ -26,7 +26,7 @@ from races import table
 from races.arena import Arena, RaceLab, publish
 from races.table.ends import begun
 
-#: Rules at `locked` take the clock last on purpose (spec/35-testing-profiles.md, TST-022), restarts need real processes.
+#: Rules at `locked` take the clock last on purpose (TST-022), restarts need real processes.
 PLAYED = [race for race in table.RACES if not race.restarts and not {"RACE-14", "RACE-33"} & set(race.ids)]
 TABLE_OF = {"clock": "scope"} | {kind: one.name for kind, one in BY_GUARD.items()}
 LOCKING = re.compile(r"\bfor (?:no key )?(?:update|share)\b", re.IGNORECASE)
