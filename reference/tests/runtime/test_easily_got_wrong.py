@@ -1,9 +1,36 @@
-"""The points of "Easily got wrong" (end of part 30) that a program process shows, one named test each.
+"""All twelve points of "Easily got wrong" (end of part 30), one named test each.
 
-Points 9 and 10 (leases, settlements) are the worker's, point 12 (archives, cache) is the packages'.
+Nine are points that a program process shows; `ELSEWHERE` names the tests of the three others: leases and settlements
+are the worker's, archives and the cache the packages'.
 """
 
+import ast
 import signal
+from pathlib import Path
+
+import pytest
+
+ELSEWHERE = {
+    9: {
+        "worker/test_authority.py": [
+            "test_the_lease_counts_from_the_start_of_the_request",
+            "test_replies_by_their_sequence",
+            "test_the_same_sequence_never_grants",
+        ],
+    },
+    10: {
+        "worker/live/test_exchanges.py": ["test_a_lost_reply_is_repeated_byte_by_byte"],
+        "worker/test_settlement.py": ["test_a_settlement_that_is_too_large_loses_observations_first"],
+    },
+    12: {
+        "programs/test_build.py": ["test_entries_are_ordered_by_component_with_fixed_times_and_modes"],
+        "programs/test_publication.py": [
+            "test_a_descriptor_with_other_bytes_is_a_conflict",
+            "test_a_wrong_blob_under_the_digest_is_a_storage_error",
+        ],
+        "programs/test_cache.py": ["test_damage_is_found_on_every_hit_and_never_repaired"],
+    },
+}
 
 TASK = "ctx.task('t', program='p', version='1', queue='q', data=None)\n"
 
@@ -115,3 +142,17 @@ def test_11_null_extension_exact_true_and_reply_types(lab, acknowledge):
     for change in ({"id": 1.0}, {"id": True}, {"v": 3.0}, {"event_id": ["ev"]}, {"attempt_id": None}):
         reply = lambda request, change=change: acknowledge(request) | change  # noqa: E731
         lab.refused("return ctx.complete(await ctx.local('k', add, x=1))", reply=reply)
+
+
+def functions_of(file: Path) -> set[str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, kinds)}
+
+
+@pytest.mark.parametrize("point", range(1, 13))
+def test_every_point_has_a_named_test(point):
+    here = [name for name in functions_of(Path(__file__)) if name.startswith(f"test_{point:02}_")]
+    files = ELSEWHERE.get(point, {})
+    for file, names in files.items():
+        assert set(names) <= functions_of(Path(__file__).parents[1] / file)
+    assert len(here) == (0 if files else 1)
