@@ -27,6 +27,7 @@ from protocol3.worker.local_run import (
     read_tasks,
     run_locally,
 )
+from protocol3.worker.orphans import Orphans
 from protocol3.worker.sessions import CannotOpen
 from protocol3.worker.settings import HELPER_BOOTSTRAP, InvalidSetting, ProgramSettings, WorkerSettings
 
@@ -104,7 +105,7 @@ def connect(tenant: str, namespace: str, cache: Path | None, **options: Any) -> 
     async def work(diagnostics: Diagnostics) -> Delivery:
         scope = Scope(tenant_id=tenant, namespace=namespace)
         settings = WorkerSettings(scope=scope, cache=cache or free_cache(), **options)
-        return await run_worker(settings, diagnostics=diagnostics, on_end=_print)
+        return await run_worker(settings, diagnostics=diagnostics, on_end=_print, orphans=Orphans())
 
     delivery = _run(work)
     if delivery.failure is not None:
@@ -136,7 +137,9 @@ def run(task_list: Path, cache: Path | None, timeout_ms: int, **options: Any) ->
     async def work(diagnostics: Diagnostics) -> bool:
         settings = ProgramSettings(cache=cache or free_cache(), **options)
         tasks = read_tasks(read_file(task_list))
-        return await run_locally(settings, tasks, timeout_ms=timeout_ms, diagnostics=diagnostics, on_report=emit)
+        return await run_locally(
+            settings, tasks, timeout_ms=timeout_ms, diagnostics=diagnostics, on_report=emit, orphans=Orphans()
+        )
 
     if not _run(work):
         raise SystemExit(1)

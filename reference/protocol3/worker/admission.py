@@ -1,5 +1,6 @@
 """Whether the worker takes work, and what ends that: a signal, a lost session, a fatal answer (WRK-089…091)."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -10,6 +11,7 @@ from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.interruption import Interruptible
 from protocol3.worker.settlement import Resolution
 
+_LOOK_S: Final = 0.01
 _STOPPING: Final = Stop(kind="cancelled", reason="the worker is stopping")
 
 
@@ -27,6 +29,7 @@ class Admission:
         self._diagnostics = diagnostics
         self._controls: dict[str, AttemptControl] = {}
         self._waiting: set[Interruptible] = set()
+        self._next_look: asyncio.TimerHandle | None = None
 
     def drain(self, reason: str) -> None:
         """The worker cannot go on: take no more work, but bring owned work to its end (WRK-012, WRK-071, WRK-097)."""
@@ -80,7 +83,15 @@ class Admission:
         if not self.is_open:
             control.stop(_STOPPING)
         self._controls[attempt_id] = control
+        if self._next_look is None:
+            self._look()
         return True
 
     def disown(self, attempt_id: str) -> None:
         del self._controls[attempt_id]
+
+    def _look(self) -> None:
+        """Every 10 ms while anything is owned: a suspended machine has passed deadlines that no timer saw (WRK-030)."""
+        for control in self._controls.values():
+            control.look()
+        self._next_look = asyncio.get_running_loop().call_later(_LOOK_S, self._look) if self._controls else None

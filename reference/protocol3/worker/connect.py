@@ -16,6 +16,7 @@ from protocol3.worker.attempt import Workshop
 from protocol3.worker.consumer import Consumer
 from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.execution import assemble
+from protocol3.worker.orphans import Orphans
 from protocol3.worker.sessions import keep_session, open_session
 from protocol3.worker.settings import WorkerSettings
 from protocol3.worker.settlement import Settler
@@ -62,10 +63,11 @@ class Worker:
         session: WorkerSession,
         diagnostics: Diagnostics,
         tracing: Tracing = UNTRACED,
+        orphans: Orphans | None = None,
     ) -> None:
         self._session = session
         self._admission = Admission(diagnostics)
-        machinery = assemble(settings, cache, store, diagnostics)
+        machinery = assemble(settings, cache, store, diagnostics, orphans)
         self._pool = machinery.pool
         self._workshop = Workshop(
             settings=settings,
@@ -119,12 +121,17 @@ class Worker:
 
 
 async def run_worker(
-    settings: WorkerSettings, *, diagnostics: Diagnostics, on_end: Callable[[Delivery], None]
+    settings: WorkerSettings,
+    *,
+    diagnostics: Diagnostics,
+    on_end: Callable[[Delivery], None],
+    orphans: Orphans | None = None,
 ) -> Delivery:
     """Connect, work until a signal or a fatal answer, report the end.
 
     Raises InvalidSetting, ProgramError (cache or store) or CannotOpen before any work is taken. ``on_end`` gets the
-    delivery also when the second signal forces the process to exit (WRK-092).
+    delivery also when the second signal forces the process to exit (WRK-092). With ``orphans`` nothing that a program
+    started outlives it; that needs a process of the worker's own.
     """
     settings.check_interpreter()
     settings.bootstrap_file()
@@ -145,6 +152,7 @@ async def run_worker(
             session=session,
             diagnostics=diagnostics,
             tracing=tracing,
+            orphans=orphans,
         )
         name = "" if settings.display_name is None else f" for {settings.display_name!r}"
         diagnostics.say(f"session {session.id} is open{name}; {settings.concurrency} consumers")

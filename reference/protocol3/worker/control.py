@@ -1,7 +1,7 @@
 """The authority over one attempt while it lives: permission to start user work, and its end (WRK-018, WRK-023…031).
 
-Nothing here polls. The deadline is a timer of the event loop, everything else an event, and completed work is checked
-once more before it counts: that is how the 10 ms of WRK-030 hold without a busy loop.
+The deadline is a timer of the event loop, everything else an event, and completed work is checked once more before it
+counts. Timers stand still while the machine is suspended; so `Admission` has every control look at the clock as well.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class AttemptControl:
     @property
     def stop_reason(self) -> Stop | None:
         """Why user work is over, looked at now."""
-        self._update(self._local.at(now_ms()))
+        self.look()
         return self._local.stop
 
     @property
@@ -89,6 +89,10 @@ class AttemptControl:
             raise
         self.check()
 
+    def look(self) -> None:
+        """Take notice of a deadline that has passed."""
+        self._update(self._local.at(now_ms()))
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -114,4 +118,4 @@ class AttemptControl:
 
     def _expire(self) -> None:
         self._timer = None
-        self._update(self._local.at(now_ms()))
+        self.look()

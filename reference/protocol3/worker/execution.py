@@ -16,6 +16,7 @@ from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.frames import INTERACTIVE_PROTOCOL, Invocation, Result, RuntimeFailed
 from protocol3.worker.invocation import invoke
+from protocol3.worker.orphans import Orphans
 from protocol3.worker.pool import ProcessKey, ProcessPool
 from protocol3.worker.preparation import Preparer
 from protocol3.worker.process import Launcher, ProgramProcess
@@ -35,7 +36,11 @@ class Machinery:
 
 
 def assemble(
-    settings: ProgramSettings, cache: PackageCache, store: ProgramStore, diagnostics: Diagnostics
+    settings: ProgramSettings,
+    cache: PackageCache,
+    store: ProgramStore,
+    diagnostics: Diagnostics,
+    orphans: Orphans | None = None,
 ) -> Machinery:
     """The machinery for these settings. Raises InvalidSetting."""
     pacing = settings.pacing
@@ -46,6 +51,7 @@ def assemble(
         startup_ms=pacing.startup_ms,
         shutdown_ms=pacing.shutdown_ms,
         diagnostics=diagnostics,
+        orphans=orphans,
     )
     pool = ProcessPool(launcher, settings.concurrency, on_stuck=diagnostics.say)
     preparer = Preparer(cache, store, fetch_timeout_ms=pacing.fetch_timeout_ms, make_room=pool.retire_idle)

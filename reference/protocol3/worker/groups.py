@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from protocol3.worker.failures import ExecutionFailed
+from protocol3.worker.orphans import PR_SET_CHILD_SUBREAPER
 
 _EXIT_WAIT_S: Final = 1.0
 _PR_SET_PDEATHSIG: Final = 1
 _DEAD_STATES: Final = ("Z", "X", "x")
 
 
-def die_with_worker() -> Callable[[], None] | None:
-    """What a new process does before its program, so that KILL reaches it when its worker is gone; None elsewhere.
+def follow_worker() -> Callable[[], None] | None:
+    """What a new process does before its program; None elsewhere than on Linux.
 
-    Linux sends the signal when the *thread* that started the process ends: that of the event loop.
+    KILL reaches it when its worker is gone: when the *thread* that started it ends, that of the event loop. It inherits
+    what its descendants leave behind, so that they can be found as long as it lives (see `orphans`).
     """
     if sys.platform != "linux":
         return None
@@ -31,6 +33,7 @@ def die_with_worker() -> Callable[[], None] | None:
 
     def follow() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
         if os.getppid() != worker:  # it was killed before the call
             os._exit(1)
 

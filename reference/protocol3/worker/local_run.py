@@ -21,6 +21,7 @@ from protocol3.worker.control import AttemptControl
 from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.execution import Execution, Machinery, assemble
 from protocol3.worker.failures import ExecutionFailed
+from protocol3.worker.orphans import Orphans
 from protocol3.worker.settings import ProgramSettings
 from protocol3.worker.working_directory import remove_leftovers
 
@@ -81,6 +82,7 @@ async def run_locally(
     timeout_ms: int,
     diagnostics: Diagnostics,
     on_report: OnReport,
+    orphans: Orphans | None = None,
 ) -> bool:
     """Run all of them, each program resolved once (WRK-096); True if every invocation succeeded.
 
@@ -98,7 +100,7 @@ async def run_locally(
                 descriptors[task.program] = await store.resolve(task.program)
         cache = PackageCache(settings.cache)
         try:
-            machinery = assemble(settings, cache, store, diagnostics)
+            machinery = assemble(settings, cache, store, diagnostics, orphans)
             try:
                 succeeded = await _run_all(tasks, descriptors, machinery, settings.concurrency, timeout_ms, on_report)
                 await machinery.pool.close()

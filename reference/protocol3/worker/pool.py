@@ -114,6 +114,10 @@ class ProcessPool:
     def discard_all(self) -> None:
         """Last resort of a forced exit: kill, and remove the working directories as far as that goes at once."""
         for process in self._occupied:
+            process.kill()
+        if self._launcher.orphans is not None:
+            self._launcher.orphans.end_all()
+        for process in self._occupied:
             process.discard()
 
     def _wake(self, process: ProgramProcess) -> None:

@@ -14,8 +14,9 @@ from protocol3.programs.cache import Pin
 from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.frames import Frame, check_ready, decode_frame, is_closing, shutdown_frame, violation
-from protocol3.worker.groups import ExitWatch, die_with_worker, group_is_gone
+from protocol3.worker.groups import ExitWatch, follow_worker, group_is_gone
 from protocol3.worker.logs import ProgramLog, is_log
+from protocol3.worker.orphans import Orphans
 from protocol3.worker.pipes import FrameWriter, LineReader
 from protocol3.worker.working_directory import WorkingDirectory
 
@@ -34,6 +35,7 @@ class Launcher:
     startup_ms: int
     shutdown_ms: int
     diagnostics: Diagnostics
+    orphans: Orphans | None = None
 
     def command(self, pin: Pin) -> list[str]:
         """RUN-001…003."""
@@ -74,11 +76,13 @@ class ProgramProcess:
                 cwd=self._directory.path,
                 bufsize=0,
                 process_group=0,
-                preexec_fn=die_with_worker(),
+                preexec_fn=follow_worker(),
             )
         except OSError as error:
             self._directory.remove()
             raise ExecutionFailed("runtime", f"the interpreter cannot be started: {error.strerror}") from None
+        if launcher.orphans is not None:
+            launcher.orphans.started(self._process.pid)
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         if stdin is None or stdout is None or stderr is None:
             raise RuntimeError("the pipes were asked for")
@@ -180,13 +184,18 @@ class ProgramProcess:
     async def clean_up(self) -> None:
         """Everything after the kill, in order; can be repeated. Raises ``io`` or ``timed_out`` while something stays.
 
-        Once it returns the group is gone, the child reaped, the directory removed and the pin released (WRK-041).
+        Once it returns the group and what left it are gone, the child reaped, the directory removed, the pin released
+        (WRK-041).
         """
         self.kill()
         await self._exit.reap()
         await self._close_pipes()
         if not group_is_gone(self._process.pid):
             raise ExecutionFailed("timed_out", "processes of the program's group are still alive")
+        if (orphans := self._launcher.orphans) is not None:
+            orphans.reaped(self._process.pid)
+            if not orphans.end():
+                raise ExecutionFailed("timed_out", "processes that the program left behind are still alive")
         if self._directory is not None:
             try:
                 await asyncio.to_thread(self._directory.remove)

@@ -40,9 +40,9 @@ class Renewals:
 
     async def __aenter__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._confirmation = loop.call_later(
-            self._pacing.dispatch_confirmation_ms / 1000, self._control.stop_unless_permitted, _UNCONFIRMED
-        )
+        within_ms = self._pacing.dispatch_confirmation_ms
+        self._confirm_by_ms = now_ms() + within_ms
+        self._confirmation = loop.call_later(within_ms / 1000, self._control.stop_unless_permitted, _UNCONFIRMED)
         self._task = loop.create_task(self._run())
         self._task.add_done_callback(self._ended)
 
@@ -80,6 +80,8 @@ class Renewals:
 
     def _accepted(self, authority: Authority, started_ms: float) -> bool:
         if authority.owner == self._owner and authority.renew_sequence == self._sequence:
+            if now_ms() >= self._confirm_by_ms:  # the timer does not know that the machine slept
+                self._control.stop_unless_permitted(_UNCONFIRMED)
             self._control.renewed(authority, started_ms)
             return True
         self._control.stop(INVALID_AUTHORITY)

@@ -3,12 +3,15 @@
 import asyncio
 import copy
 import os
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from protocol3.worker import clock
 from protocol3.worker import process as process_module
 
 Start = Callable[..., Awaitable[Any]]
@@ -245,3 +248,66 @@ async def test_an_attempt_that_is_owned_already_is_refused(
     coordinator.attempts[attempt.owner["attempt_id"]] = attempt
     await bench.stop()
     assert started(attempt.report) == ("cancelled", "execution", True)
+
+
+@pytest.fixture
+def suspend(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``suspend(ms)``: the machine slept so long; the clock went on, timers of the event loop did not."""
+    slept_ms = 0.0
+
+    def jump(ms: float) -> None:
+        nonlocal slept_ms
+        slept_ms += ms
+
+    real = time.clock_gettime
+    monkeypatch.setattr(clock, "time", SimpleNamespace(clock_gettime=lambda which: real(which) + slept_ms / 1000))
+    return jump
+
+
+def test_the_clock_goes_on_in_a_suspended_machine() -> None:
+    """WRK-016: the one of the system that does."""
+    wanted = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    before = time.clock_gettime(wanted) * 1000
+    assert before <= clock.now_ms() <= time.clock_gettime(wanted) * 1000
+
+
+@pytest.mark.parametrize(("slept_ms", "kind"), [(56_000, "cancelled"), (296_000, "timed_out")])
+async def test_a_lease_that_ran_out_in_a_suspended_machine_is_over(
+    coordinator: Any, start: Start, publish: Publish, mark: Path, suspend: Any, slept_ms: float, kind: str
+) -> None:
+    """WRK-018, WRK-030: noticed at once, before any renewal."""
+    coordinator.remaining_ms = 60_000 if kind == "cancelled" else 600_000
+    attempt = coordinator.assign(publish(), {"do": "sleep", "mark": str(mark)})
+    held = asyncio.Event()
+
+    async def settle_later(scripted: Any, exchange: Any) -> Any:
+        await held.wait()
+        return await scripted.answer(exchange.path, exchange.body)
+
+    coordinator.script(SETTLEMENTS, settle_later)
+    bench = await start()
+    await sleeping(bench, mark)
+    renewals = len(coordinator.seen(RENEWALS))
+    suspend(slept_ms)
+    await coordinator.until(lambda: coordinator.seen(SETTLEMENTS))
+    assert len(coordinator.seen(RENEWALS)) == renewals
+    held.set()
+    await attempt.end()
+    assert started(attempt.report) == (kind, "execution", True)
+
+
+async def test_permission_that_comes_after_a_long_sleep_is_too_late(
+    coordinator: Any, start: Start, publish: Publish, mark: Path, suspend: Any
+) -> None:
+    """WRK-015: thirty seconds, suspended ones too; the lease itself would hold."""
+    attempt = coordinator.assign(publish(), {"do": "sleep", "mark": str(mark)})
+
+    async def late(scripted: Any, exchange: Any) -> Any:
+        suspend(31_000)
+        return await scripted.answer(exchange.path, exchange.body)
+
+    coordinator.script(RENEWALS, late)
+    await start()
+    await attempt.end()
+    assert started(attempt.report) == ("cancelled", "admission", False)
+    assert not is_file(mark)

@@ -1,0 +1,169 @@
+"""Processes that a program starts outside its group end with it (WRK-038, WRK-040, WRK-041). Linux only."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a group is all that can be had")
+
+Publish = Callable[..., Any]
+Connect = Callable[..., Awaitable[asyncio.subprocess.Process]]
+PATIENCE_S = 20.0
+
+#: A child, one in a session of its own, and a daemon whose parent ended; the daemon has a child of its own kind.
+DAEMONS = """\
+import os, subprocess, sys, time
+
+SLEEP = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+DAEMON = f'''
+import os, subprocess, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+inner = subprocess.Popen({SLEEP!r}, start_new_session=True, stdout=subprocess.DEVNULL)
+print(os.getpid(), inner.pid, flush=True)
+os.close(1)
+time.sleep(600)
+'''
+
+def handle(event):
+    data = event["data"]
+    child = subprocess.Popen(SLEEP)
+    own_session = subprocess.Popen(SLEEP, start_new_session=True)
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", DAEMON], stdout=subprocess.PIPE, text=True)
+    with open(data["mark"], "w") as mark:
+        mark.write(f"{child.pid} {own_session.pid} {told.stdout}\\n")
+    match data["do"]:
+        case "exit":
+            os._exit(3)
+        case "sleep":
+            time.sleep(600)
+"""
+
+
+@pytest.fixture
+async def connect(coordinator: Any, tmp_path: Path) -> AsyncIterator[Connect]:
+    """``await connect()``: the command, for nothing but a process of its own can be the parent of orphans."""
+    started: list[asyncio.subprocess.Process] = []
+
+    async def begin() -> asyncio.subprocess.Process:
+        words = ["--server", coordinator.url, "--tenant", "north", "--namespace", "reports", "--queue", "main"]
+        words += ["--store", str(tmp_path / "store"), "--cache", str(tmp_path / "cache"), "--concurrency", "1"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "protocol3.cli", "worker", "connect", *words,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "mark"
+    yield path
+    for pid in pids(path):
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def pids(mark: Path) -> list[int]:
+    """Once the program has written them all."""
+    text = mark.read_text() if mark.exists() else ""
+    return list(map(int, text.split())) if text.endswith("\n") else []
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def survivors(mark: Path) -> int:
+    found = pids(mark)
+    assert len(found) == 4
+    return sum(map(alive, found))
+
+
+@pytest.mark.parametrize("end", ["exit", "cancelled"])
+async def test_they_are_gone_before_the_report(
+    coordinator: Any, connect: Connect, publish: Publish, mark: Path, end: str
+) -> None:
+    """WRK-036, WRK-070: a clean-up that is confirmed is one of all of them."""
+    attempt = coordinator.assign(publish(DAEMONS), {"do": "exit" if end == "exit" else "sleep", "mark": str(mark)})
+    process = await connect()
+    if end == "cancelled":
+        await until(lambda: pids(mark))
+        process.send_signal(signal.SIGTERM)
+    command = await attempt.end()
+    assert survivors(mark) == 0
+    assert command["quiescence"] == "confirmed"
+    assert attempt.report["error"]["kind"] == ("runtime" if end == "exit" else "cancelled")
+
+
+async def test_those_of_a_warm_program_live_as_long_as_it(
+    coordinator: Any, connect: Connect, publish: Publish, mark: Path
+) -> None:
+    """WRK-035, WRK-042: another program that ends takes none of them along."""
+    one, other = publish(DAEMONS), publish()
+    first = coordinator.assign(one, {"do": "return", "mark": str(mark)})
+    process = await connect()
+    await first.end()
+    assert survivors(mark) == 4
+    second = coordinator.assign(other, {"do": "exit"})  # the only slot: the warm program is retired first
+    await second.end()
+    assert survivors(mark) == 0
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
+async def test_a_forced_end_takes_them_along(
+    coordinator: Any, connect: Connect, publish: Publish, refuse: Any, mark: Path
+) -> None:
+    """WRK-092."""
+    coordinator.script("/v1/settlements", *[refuse("unavailable", 503, "later")] * 10_000)
+    coordinator.assign(publish(DAEMONS), {"do": "return", "mark": str(mark)})
+    process = await connect()
+    await coordinator.until(lambda: coordinator.seen("/v1/settlements"))
+    assert survivors(mark) == 4
+    process.send_signal(signal.SIGTERM)
+    await coordinator.until(lambda: len(coordinator.seen("/v1/settlements")) > 2)
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 1
+    assert survivors(mark) == 0
+
+
+def test_children_that_were_there_before_are_left_alone() -> None:
+    """Of a shell that the worker replaced, say."""
+    code = (
+        "import subprocess, sys; from protocol3.worker.orphans import Orphans; "
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']; "
+        "before = subprocess.Popen(sleep); orphans = Orphans(); program = subprocess.Popen(sleep); "
+        "orphans.started(program.pid); after = subprocess.Popen(sleep); "
+        "print(orphans.end(), orphans.end() or orphans.end_all(), before.poll()); before.kill()"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "False None None\n"
