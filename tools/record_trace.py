@@ -207,15 +207,20 @@ def normalized(exchanges: list[Exchange]) -> list[Exchange]:
     return cast(list[Exchange], moved(json.loads(text)))
 
 
+def schemas_of(one: Exchange) -> tuple[str | None, str]:
+    """Names of the schemas of request and reply."""
+    known = {(route["method"], route["path"]): route for route in routes()}
+    route = known[one["method"], one["path"]]
+    return route.get("request"), route["reply"]
+
+
 def complaints(exchanges: list[Exchange]) -> list[str]:
     """Messages that break their schema, and exchanges that nothing is said about."""
     found = [] if len(exchanges) == len(ABOUT) else [f"{len(exchanges)} exchanges, {len(ABOUT)} explanations"]
-    known = {(route["method"], route["path"]): route for route in routes()}
     for number, one in enumerate(exchanges, 1):
-        route = known[one["method"], one["path"]]
-        sides = [(route["request"], one["request"])] if "request" in one else []
-        sides += [(route["reply"], one["reply"])] if one["reply"] is not None else []
-        found += [f"{number} {schema}: {problem}" for schema, told in sides for problem in problems(schema, told)]
+        for schema, told in zip(schemas_of(one), (one.get("request"), one["reply"]), strict=True):
+            if schema is not None and told is not None:
+                found += [f"{number} {schema}: {problem}" for problem in problems(schema, told)]
     return found
 
 
@@ -224,14 +229,16 @@ def rendered(exchanges: list[Exchange]) -> str:
     blocks = []
     for number, (one, about) in enumerate(zip(exchanges, ABOUT, strict=True), 1):
         query = f"?{urllib.parse.urlencode(one['query'])}" if "query" in one else ""
+        request, reply = schemas_of(one)
         block = f"**{number}. {one['from']}: `{one['method']} {one['path']}{query}`**\n\n{about}\n\n"
-        block += f"```json\n{folded(one['request'])}\n```\n\n" if "request" in one else ""
-        if one["reply"] is None:
-            block += "No reply is read.\n"
-        else:
-            block += f"{one['status']}:\n\n```json\n{folded(one['reply'])}\n```\n"
+        block += f"{_shown(request, one['request'])}\n" if request else ""
+        block += f"{one['status']}:\n\n{_shown(reply, one['reply'])}" if one["reply"] else "No reply is read.\n"
         blocks.append(block)
     return "\n" + "\n".join(blocks) + "\n"
+
+
+def _shown(schema: str, message: Any) -> str:
+    return f"<!-- schema: {schema} -->\n```json\n{folded(message)}\n```\n"
 
 
 def folded(value: Any, indent: int = 0, lead: int = 0) -> str:
