@@ -237,6 +237,7 @@ def endings(draw: st.DrawFn) -> str:
         "return None",
         "return told",
         "raise SystemExit(3)",
+        "import os; os._exit(4)",
         "raise asyncio.CancelledError",
     ]
     return draw(st.sampled_from(others))
@@ -293,13 +294,14 @@ def controllers(draw: st.DrawFn) -> Case:
 @st.composite
 def tasks(draw: st.DrawFn) -> Case:
     value = draw(values).replace("ctx", "event")
-    kind = draw(st.integers(0, 6))
+    kind = draw(st.integers(0, 7))
     protocol = draw(st.sampled_from([1, 2, 3]))
     body = {
         0: f"raise ValueError({draw(st.sampled_from(['', repr('said: a'), repr('said: ä𝄞' * 200)]))})",
         1: f"print('<<out>>', flush=True)\nreturn {value}",
         2: f"async def f():\n    await asyncio.sleep(0)\n    return {value}\nreturn f()",
         3: f"import threading\nfound = []\nt = threading.Thread(target=lambda: found.append({value}))\nt.start()\nt.join()\nreturn found",
+        4: f"return ['x' * {draw(st.sampled_from([2_096_900, 2_097_000, 2_097_200, 5_000_000]))}, {value}]",
     }.get(kind, f"return {value}")
     return _named(task("", body, protocol=protocol, observe=draw(st.booleans())))
 

@@ -257,3 +257,40 @@ def test_a_thread_of_a_step_ends_with_the_activation(lab):
     """
     lab.completed(code)
     assert lab.output("return memory['thread']") == "done"
+
+
+def stderr_of_the_end(lab, code, activation):
+    """Run a controller that ends its process; the exit code, and what the process wrote."""
+    host = lab.host
+    said = len(host.stderr())
+    host.send(host.invoke_frame({"code": code}, payload=activation()))
+    assert host.frame() is None
+    return host.wait(), host.stderr()[said:]
+
+
+@pytest.mark.parametrize(
+    ("ending", "exit_code"),
+    [("raise asyncio.CancelledError", 1), ("raise SystemExit(5)", 5), ("raise GeneratorExit", 1)],
+)
+def test_a_handler_that_ends_the_process_starts_no_step_any_more(lab, activation, ending, exit_code):
+    """HLP-115, RUN-058: whatever it raised, what had not begun does not begin."""
+    code = f"ctx.local('k', print, sep='', end='<<ran>>')\n{ending}"
+    ended, said = stderr_of_the_end(lab, code, activation)
+    assert ended == exit_code
+    assert "<<ran>>" not in said
+
+
+def test_a_step_that_ends_the_process_lets_the_handler_clean_up(lab, activation):
+    """RUN-052, RUN-058: tasks left running are cancelled when the invocation ends, whichever way it ends."""
+    code = """
+        def leave():
+            raise SystemExit(6)
+        try:
+            await ctx.local("k", leave)
+        finally:
+            await asyncio.sleep(0)
+            print("<<cleaned>>", flush=True)
+    """
+    ended, said = stderr_of_the_end(lab, code, activation)
+    assert ended == 6
+    assert "<<cleaned>>" in said

@@ -73,6 +73,13 @@ CONTROLLER = {
     "cancels-itself-and-decides": "asyncio.current_task().cancel()\n    return ctx.complete(1)",
     "cancels-itself-before-drain": "ctx.local('k', asyncio.sleep, delay=0)\n    asyncio.current_task().cancel()\n    return ctx.complete(1)",
     "generator-exit": "raise GeneratorExit",
+    "cancelled-with-step": "def f():\n        print('<<ran>>', flush=True)\n    ctx.local('k', f)\n    raise asyncio.CancelledError",
+    "sys-exit-with-step": "def f():\n        print('<<ran>>', flush=True)\n    ctx.local('k', f)\n    sys.exit(5)",
+    "interrupt-with-step": "def f():\n        print('<<ran>>', flush=True)\n    ctx.local('k', f)\n    raise KeyboardInterrupt",
+    "cancelled-with-running-step": "async def f():\n        try:\n            await asyncio.Event().wait()\n        finally:\n            print('<<stopped>>', flush=True)\n    ctx.local('k', f)\n    await asyncio.sleep(0)\n    await asyncio.sleep(0)\n    raise asyncio.CancelledError",
+    "sys-exit-with-running-step": "async def f():\n        try:\n            await asyncio.Event().wait()\n        finally:\n            print('<<stopped>>', flush=True)\n    ctx.local('k', f)\n    await asyncio.sleep(0)\n    await asyncio.sleep(0)\n    sys.exit(5)",
+    "sys-exit-with-task": "async def f():\n        try:\n            await asyncio.Event().wait()\n        finally:\n            print('<<stopped>>', flush=True)\n    keep.append(asyncio.create_task(f()))\n    await asyncio.sleep(0)\n    sys.exit(5)",
+    "sys-exit-in-step-cleaned-up": "def f():\n        sys.exit(6)\n    try:\n        await ctx.local('k', f)\n    finally:\n        await asyncio.sleep(0)\n        print('<<cleaned>>', flush=True)",
     "close-1": "os.close(1)\n    return ctx.complete(await ctx.local('k', len, obj=[])) if False else ctx.complete(1)",
     "task-left": "async def f():\n        try:\n            await asyncio.Event().wait()\n        finally:\n            print('<<left>>', flush=True)\n    keep.append(asyncio.create_task(f()))\n    await asyncio.sleep(0)\n    return ctx.complete(1)",
     "task-left-raises": "async def f():\n        raise ValueError('x')\n    keep.append(asyncio.create_task(f()))\n    await asyncio.sleep(0)\n    return ctx.complete(1)",
@@ -109,6 +116,10 @@ def cases() -> Iterator[Case]:
         source = f"{HEAD}from ledgence.worker.workflow import workflow_context\nkeep = []\nasync def handle(event):\n    ctx = workflow_context()\n    {body}\n"
         step = Step(line=invoke(1, payload=activation()))
         yield program(f"end/controller/{name}", source, step, step)
+        if "ctx" not in body:  # an ordinary task as well
+            yield program(
+                f"end/async-task/{name}", source.replace("ctx = workflow_context()", "pass"), Step(line=invoke(1))
+            )
     used = "from ledgence.worker.workflow import WorkflowError, workflow_context\nkept = []\nasync def handle(event):\n    if kept:\n        found = []\n        for f in (lambda: kept[0].complete(1), lambda: kept[0].state, lambda: kept[0].local('k', print), workflow_context):\n            try:\n                f()\n                found.append('ok')\n            except Exception as e:\n                found.append(type(e).__name__)\n        return found\n    kept.append(workflow_context())\n    return kept[0].complete(1)\n"
     yield program("end/context-kept", used, Step(line=invoke(1, payload=activation())), Step(line=invoke(2)))
     for name, registrations in SHUTDOWNS.items():

@@ -175,7 +175,21 @@ PACKAGES: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
+# Modules that a helper itself may come to need; the package has its own under these names.
+SHADOWING = {
+    f"{name}.py": "raise RuntimeError('of the package')\n"
+    for name in ("token", "copy", "inspect", "string", "contextlib", "hashlib", "threading", "dataclasses")
+}
+USING = (
+    "from ledgence.worker import InvocationContext, current_invocation, get_logger\ndef handle(event):\n"
+    "    get_logger('x').debug('hidden')\n    return isinstance(current_invocation(), InvocationContext)\n"
+)
+
+
 def cases() -> Iterator[Case]:
+    for protocol in (1, 2, 3):
+        name = f"package/v{protocol}/shadows-many"
+        yield program(name, USING, Step(line=invoke(1, protocol=protocol)), protocol=protocol, files=SHADOWING)
     for name, arguments in ARGUMENTS.items():
         yield program(f"launch/{name}", GOOD + "_private = handle\n", Step(line=invoke(1)), arguments=arguments)
     for name, source in SOURCES.items():

@@ -390,7 +390,7 @@ class WorkflowContext:
                 value = await value
             await _draining.drain(self._requests, self._journal, self._forks)
             return self._checked(value)
-        except Exception:
+        except BaseException:  # what ends the process ends the steps as well
             await _draining.abandon(self._journal, self._forks)
             raise
         finally:

@@ -36,6 +36,9 @@ class Runner:
         loop = asyncio.new_event_loop()
         try:
             return Context().run(loop.run_until_complete, self._main(handler, invocation, results))
+        except BaseException:  # it ends the process; what it left running in this loop is cancelled all the same
+            loop.run_until_complete(_leave_loop())
+            raise
         finally:
             loop.close()
 
