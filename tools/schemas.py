@@ -145,6 +145,7 @@ def openapi(table: dict[str, Any]) -> dict[str, Any]:
                     "schema": {"$ref": f"schemas/scalars.json#/$defs/{query['schema']}"},
                 }
                 for name, query in table["query"].items()
+                if any(name in [*route.get("query", ()), *route.get("optional_query", ())] for route in table["routes"])
             },
         },
     }

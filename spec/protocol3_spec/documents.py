@@ -44,8 +44,14 @@ def meta_schemas() -> Mapping[str, Schema]:
 
 @cache
 def routes() -> tuple[Mapping[str, Any], ...]:
-    """Every route of the service in the order of `routes.json`."""
+    """Every route of a service without optional profiles, in the order of `routes.json`."""
     return tuple(read("routes.json")["routes"])
+
+
+@cache
+def optional_routes() -> tuple[Mapping[str, Any], ...]:
+    """The routes of optional profiles; each names its `profile`."""
+    return tuple(read("routes.json")["optional"])
 
 
 def openapi() -> dict[str, Any]:

@@ -11,7 +11,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One bound of the contract: inclusive `value` in `unit`, what is counted, and the statements behind it."""
+    """One bound of the contract: inclusive `value` in `unit`, what is counted, and the statements behind it.
+
+    `profile` is the optional profile that it belongs to, None for a bound that everybody keeps.
+    """
 
     name: str
     value: int
@@ -20,17 +23,22 @@ class Limit:
     about: str
     group: str
     requirements: tuple[str, ...]
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCode:
-    """One error code (HTTP-066): `statuses`, ordinary one first; `message`: whether the error object carries one."""
+    """One error code (HTTP-066): `statuses`, ordinary one first; `message`: whether the error object carries one.
+
+    `profile` is the optional profile that it belongs to, or None.
+    """
 
     code: str
     statuses: tuple[int, ...]
     message: bool
     level: str
     meaning: str
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,7 @@ class Vocabulary:
     values: tuple[str, ...]
     subsets: Mapping[str, tuple[str, ...]]
     requirements: tuple[str, ...]
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +97,9 @@ def vocabularies() -> Mapping[str, Vocabulary]:
             name: Vocabulary(
                 name=name,
                 values=tuple(body["values"]),
-                subsets={k: tuple(v) for k, v in body.items() if k not in ("values", "requirements")},
+                subsets={k: tuple(v) for k, v in body.items() if k not in ("values", "requirements", "profile")},
                 requirements=tuple(body["requirements"]),
+                profile=body.get("profile"),
             )
             for name, body in read("states.json")["vocabularies"].items()
         }

@@ -4,11 +4,13 @@ Where a class has a pattern in `schemas/scalars.json`, that pattern is its whole
 """
 
 import re
+import unicodedata
 from calendar import monthrange
 from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 
 from protocol3_spec.loader import limits
 
@@ -98,6 +100,16 @@ def _is_ipv6(text: str) -> bool:
         return False
 
 
+def percent_correlation(text: str) -> bool:
+    """A correlation key in percent form: canonical, and without control characters (CMP-036)."""
+    try:
+        key = unquote_to_bytes(text).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    long = len(key.encode()) > limits()["CORRELATION_KEY_BYTES"].value
+    return quote(key, safe="") == text and not long and not any(unicodedata.category(c) == "Cc" for c in key)
+
+
 CLASSES: Final[Mapping[str, Callable[[str], bool] | None]] = MappingProxyType(
     {
         "identifier": None,
@@ -111,6 +123,7 @@ CLASSES: Final[Mapping[str, Callable[[str], bool] | None]] = MappingProxyType(
         "uri-reference": uri_reference,
         "absolute-uri": absolute_uri,
         "time": time,
+        "percent-correlation": percent_correlation,
     }
 )
 """Every class by name; None where the pattern beside the keyword says it all."""

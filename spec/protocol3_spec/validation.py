@@ -4,10 +4,11 @@ Values must come from a decoder that keeps integer and float tokens apart and re
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+from urllib.parse import quote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
@@ -149,12 +150,40 @@ def _ascending(_: Any, pointers: list[list[str]], value: Any, __: Schema) -> Err
     yield from _pairs(pointers, value, lambda a, b: isinstance(a, int) and isinstance(b, int) and a > b)
 
 
+def _before(_: Any, pointers: list[list[str]], value: Any, __: Schema) -> Errors:
+    yield from _pairs(pointers, value, lambda a, b: isinstance(a, int) and isinstance(b, int) and a >= b)
+
+
+def _span(_: Any, span: Schema, value: Any, __: Schema) -> Errors:
+    """From one place to the other it is 0 to `most`."""
+    pair = [[span["from"], span["to"]]]
+    yield from _pairs(
+        pair, value, lambda a, b: isinstance(a, int) and isinstance(b, int) and not 0 <= b - a <= span["most"]
+    )
+
+
+def _composed(_: Any, texts: Mapping[str, str], value: Any, __: Schema) -> Errors:
+    """Where the place and all parts hold texts, the place holds the template with its parts filled in."""
+
+    def part(found: re.Match[str]) -> str:
+        text = str(_at(value, found[2]))
+        return quote(text, safe="") if found[1] else text
+
+    for place, template in texts.items():
+        named = [place, *(pointer for _, pointer in _PART.findall(template))]
+        if all(isinstance(_at(value, pointer), str) for pointer in named) and _PART.sub(part, template) != _at(
+            value, place
+        ):
+            yield ValidationError(f"{place} is not made of its parts")
+
+
 def _pattern(_: Any, pattern: str, value: Any, __: Schema) -> Errors:
     """As in ECMAScript, where `$` is the end of the text; to Python it is also the place before a last line feed."""
     if isinstance(value, str) and not re.search(_END.sub(r"\\Z", pattern), value):
         yield ValidationError("does not match the pattern")
 
 
+_PART: Final = re.compile(r"\{(%?)(/[^}]*)\}")
 _END: Final = re.compile(r"(?<!\\)\$")
 
 _KEYWORDS: Final[dict[str, Keyword]] = {
@@ -169,6 +198,9 @@ _KEYWORDS: Final[dict[str, Keyword]] = {
     "x-equal": _equal,
     "x-differ": _differ,
     "x-ascending": _ascending,
+    "x-before": _before,
+    "x-span": _span,
+    "x-composed": _composed,
 }
 
 

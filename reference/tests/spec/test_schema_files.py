@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,9 @@ from protocol3_spec import bundle, documents, errors, openapi, routes, schemas, 
 from protocol3_spec.loader import read
 
 IDS = {row["id"] for row in read("requirements.json")["requirements"]}
+RULE = re.compile(r"^(?:- |\| )\*\*([A-Z]{2,4}-\d{3})\*\*", re.MULTILINE)
+CHAPTERS = (Path(__file__).parents[3] / "spec").glob("[0-9][0-9]-*.md")
+IDS |= {rule for chapter in CHAPTERS for rule in RULE.findall(chapter.read_text(encoding="utf-8"))}
 EXAMPLES = [(name, example) for name, schema in schemas().items() for example in schema.get("examples", ())]
 
 
@@ -128,6 +132,21 @@ def test_routes_name_what_exists() -> None:
         assert set(route["errors"]) <= errors().keys()
         assert set(route["requirements"]) <= IDS
         assert {route["reply"], route.get("request", "error")} <= schemas().keys()
+
+
+def test_optional_routes_name_what_exists() -> None:
+    """HTTP-042: each belongs to a profile; paths differ from those that everybody has."""
+    codes = errors().keys() | read("errors.json")["publication"].keys()
+    ordinary = {(route["method"], route["path"]) for route in routes()}
+    for route in documents.optional_routes():
+        assert route["profile"] not in ("", "core")
+        assert (route["method"], route["path"]) not in ordinary
+        assert set(route["errors"]) <= codes
+        assert set(route["requirements"]) <= IDS
+        named = {route["reply"], route.get("request", "error"), route.get("error", "error")}
+        assert named <= schemas().keys()
+        limits_named = {value for name, value in route.items() if name.endswith("_limit")}
+        assert all(hasattr(limits, name) for name in limits_named)
 
 
 def test_every_route_is_in_the_openapi_document() -> None:

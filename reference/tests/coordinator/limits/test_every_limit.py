@@ -88,7 +88,7 @@ UNREACHABLE = {
     "RETENTION_DAYS": "retention, an optional profile",
 }
 #: Whole groups that are not about parts 00, 10 and 20 without optional profiles.
-OTHER_GROUPS = {"approvals", "completions", "worker", "packages"}
+OTHER_GROUPS = {"approvals", "completions", "worker", "packages", "testing"}
 
 
 def test_every_limit_has_its_place() -> None:
