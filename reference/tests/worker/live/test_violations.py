@@ -9,57 +9,6 @@ import pytest
 Start = Callable[..., Awaitable[Any]]
 Publish = Callable[..., Any]
 
-BOOTSTRAP = '''\
-"""Runs the package's program.py as the whole child: it writes and reads frames as it likes."""
-import json, os, sys, time
-
-arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-V = int(arguments.get("--protocol-version", "1"))
-LIMIT = int(arguments["--max-output-bytes"])
-out = os.fdopen(os.dup(1), "wb", 0)
-
-def raw(data):
-    view = memoryview(data)
-    while view:
-        view = view[out.write(view):]
-
-def send(**frame):
-    raw(json.dumps({"v": V, **frame}).encode() + b"\\n")
-
-def read():
-    line = sys.stdin.buffer.readline()
-    if not line:
-        sys.exit(0)
-    return json.loads(line)
-
-def ready(**changes):
-    send(**{"type": "ready", "pid": os.getpid(), "python_version": arguments["--python-version"], **changes})
-
-def result(invoke, **frame):
-    send(**{"type": "result", "event_id": invoke["event_id"], "attempt_id": invoke["attempt_id"], **frame})
-
-def request(invoke, **frame):
-    send(**{"type": "runtime_request", "event_id": invoke["event_id"], "attempt_id": invoke["attempt_id"],
-            "id": 1, "operation": "local_step.commit",
-            "payload": {"key": "k", "callable": "c", "input": None, "output": None}, **frame})
-
-def serve(handle):
-    ready()
-    while True:
-        frame = read()
-        if frame["type"] == "shutdown":
-            send(type="closing")
-            sys.stdin.read()
-            sys.exit(0)
-        handle(frame)
-
-def fine(frame):
-    result(frame, status="success", output=os.getpid())
-
-with open(os.path.join(arguments["--package-root"], "program.py")) as source:
-    exec(compile(source.read(), "program.py", "exec"))
-'''
-
 SECOND_TIME_FINE = """\
 def once(frame):
     if frame["event_id"] == "evt_1":
@@ -72,18 +21,6 @@ serve(once)
 
 def ended(report: dict[str, Any]) -> tuple[str, str, bool]:
     return report["error"]["kind"], report["phase"], report["execution_may_have_started"]
-
-
-@pytest.fixture
-def scripted(start: Start, tmp_path: Path) -> Start:
-    """Start a worker whose children run the package's script."""
-    bootstrap = tmp_path / "bootstrap.py"
-    bootstrap.write_text(BOOTSTRAP)
-
-    async def begin(**changes: Any) -> Any:
-        return await start(bootstrap=bootstrap, **changes)
-
-    return begin
 
 
 @pytest.mark.parametrize(
