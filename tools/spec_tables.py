@@ -4,7 +4,8 @@
     python tools/spec_tables.py --check    change nothing; fail and name the tables that are not as their data say
 
 A table stands between `<!-- from: WHAT -->` and `<!-- end -->`. WHAT is one of `limits.json`, `errors.json`,
-`routes.json` with or without the beginning of a path, `states.json transitions.MACHINE`, `states.json vocabularies`.
+`errors.json publication`, `routes.json`, `routes.json PATH` (those that begin so), `routes.json optional`,
+`states.json transitions.MACHINE`, `states.json vocabularies`.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from protocol3_spec import Limit, errors, limits, routes, transitions, vocabularies
+from protocol3_spec.documents import optional_routes
+from protocol3_spec.loader import read
 
 SPEC = Path(__file__).resolve().parent.parent / "spec"
 MARKED = re.compile(r"^<!-- from: (.+?) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
-#: The groups of limits.json as headings.
-GROUPS: Mapping[str, str] = {
-    "documents": "JSON documents",
-    "text": "Text and time",
-    "requests": "Requests",
-    "replies": "Replies",
-    "tasks": "Tasks",
-    "delivery": "Delivery",
-    "workflows": "Workflows",
-    "approvals": "Approvals",
-    "completions": "Completions",
-    "worker": "Workers",
-    "packages": "Packages",
-    "operation": "Operation",
+#: Headings of the groups of limits.json that are more than the group's name.
+GROUPS: Mapping[str, str] = {"documents": "JSON documents", "text": "Text and time", "worker": "Workers"}
+
+#: The chapter of each optional profile.
+PROFILES: Mapping[str, str] = {
+    "approvals": "30-approvals.md",
+    "completions": "31-completions.md",
+    "dispatch-claims": "32-dispatch-claims.md",
+    "retention": "33-retention.md",
+    "package-upload": "34-package-upload.md",
+    "virtual-time": "35-testing-profiles.md",
+    "faults": "35-testing-profiles.md",
 }
 DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
@@ -81,6 +82,10 @@ def table(what: str) -> Iterable[str]:
             return _limits()
         case "errors.json", "":
             return _errors()
+        case "errors.json", "publication":
+            return _publication_errors()
+        case "routes.json", "optional":
+            return _optional_routes()
         case "routes.json", prefix if found := [route for route in routes() if route["path"].startswith(prefix)]:
             return _routes(found)
         case "states.json", "transitions" if name in ("task", "workflow"):
@@ -106,11 +111,20 @@ def _limits() -> Iterator[str]:
         groups.setdefault(limit.group, []).append(limit)
     yield ""
     for group, members in groups.items():
-        yield f"### {GROUPS[group]}"
+        yield f"### {GROUPS.get(group, group.capitalize())}"
         yield ""
         yield from rows(
             ("Name", "Number", "Of what", "Counted", "Said by"),
-            ((f"`{one.name}`", number(one), one.about, one.counted, ", ".join(one.requirements)) for one in members),
+            (
+                (
+                    f"`{one.name}`",
+                    number(one),
+                    one.about + _within(one.profile),
+                    one.counted,
+                    ", ".join(one.requirements),
+                )
+                for one in members
+            ),
         )
         yield ""
 
@@ -123,33 +137,49 @@ def _errors() -> Iterator[str]:
                 f"`{one.code}`",
                 ", ".join(map(str, one.statuses)),
                 "yes" if one.message else "no",
-                one.meaning + (" (transport)" if one.level == "transport" else ""),
+                one.meaning + (" (transport)" if one.level == "transport" else "") + _within(one.profile),
             )
             for one in errors().values()
         ),
     )
 
 
-def _routes(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _publication_errors() -> Iterator[str]:
     return rows(
-        ("Route", "Takes, at most", "Answers with, at most"),
+        ("Code", "Status", "Meaning"),
         (
-            (
-                f"`{route['method']} {route['path']}`",
-                f"{_taken(route)}, {bound(route.get('request_limit') or route['query_limit'])}",
-                f"{_schema(route['reply'])}, {bound(route['reply_limit'])}",
-            )
-            for route in found
+            (f"`{code}`", ", ".join(map(str, error["statuses"])), error["meaning"])
+            for code, error in read("errors.json")["publication"].items()
         ),
     )
+
+
+def _routes(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return rows(("Route", "Takes, at most", "Answers with, at most"), map(_route, found))
+
+
+def _optional_routes() -> Iterator[str]:
+    linked = {profile: f"[{profile}]({chapter})" for profile, chapter in PROFILES.items()}
+    return rows(
+        ("Route", "Profile", "Takes, at most", "Answers with, at most"),
+        ((path, linked[route["profile"]], *sizes) for route in optional_routes() for path, *sizes in [_route(route)]),
+    )
+
+
+def _route(route: Mapping[str, Any]) -> tuple[str, str, str]:
+    takes = [_taken(route), bound(route.get("request_limit") or route["query_limit"])]
+    answers = [_schema(route["reply"]), *([bound(route["reply_limit"])] if "reply_limit" in route else [])]
+    return f"`{route['method']} {route['path']}`", ", ".join(filter(None, takes)), ", ".join(answers)
 
 
 def _taken(route: Mapping[str, Any]) -> str:
     if "request" in route:
         return _schema(route["request"])
-    asked = "query " + ", ".join(f"`{name}`" for name in route["query"])
-    optional = ", ".join(f"`{name}`" for name in route["optional_query"])
-    return f"{asked}; if wanted {optional}" if optional else asked
+    if "media_type" in route:
+        return f"`{route['media_type']}`"
+    asked = words_of(route["query"])
+    optional = words_of(route["optional_query"])
+    return " ".join([*(["query", asked] if asked else []), *(["and perhaps", optional] if optional else [])])
 
 
 def _schema(name: str) -> str:
@@ -168,7 +198,7 @@ def _vocabularies() -> Iterator[str]:
         ("Set", "Words", "Parts", "Said by"),
         (
             (
-                f"`{one.name}`",
+                f"`{one.name}`" + _within(one.profile),
                 words_of(one.values),
                 "; ".join(f"*{name}*: {words_of(part)}" for name, part in one.subsets.items()),
                 ", ".join(one.requirements),
@@ -176,6 +206,10 @@ def _vocabularies() -> Iterator[str]:
             for one in vocabularies().values()
         ),
     )
+
+
+def _within(profile: str | None) -> str:
+    return f" ([{profile}]({PROFILES[profile]}))" if profile else ""
 
 
 def words_of(values: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from protocol3_spec import limits, routes
+from protocol3_spec.documents import optional_routes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,6 +27,10 @@ def test_every_limit_and_every_route_has_its_row(tool: ModuleType) -> None:
     assert all(written.count(f"| `{name}` |") == 1 for name in limits())
     written = "\n".join(tool.table("routes.json"))
     assert all(f"| `{route['method']} {route['path']}` |" in written for route in routes())
+    written = "\n".join(tool.table("routes.json optional"))
+    assert all(
+        f"| `{route['method']} {route['path']}` | [{route['profile']}](" in written for route in optional_routes()
+    )
     assert "/v1/tasks`" not in "\n".join(tool.table("routes.json /v1/workflows"))
 
 
