@@ -1,7 +1,7 @@
 """Scopes with a clock of their own, for test controls alone: nothing else imports this (spec/35-testing-profiles.md).
 
-A scope is ahead of the database's clock by `scope.clock_offset_ms`, which only grows. It is a guard of every apply, so
-whoever decided by the former clock misses and decides again.
+A scope is ahead of the database's clock by `scope.clock_offset_ms`, which only grows (TST-011, TST-018). It is a guard
+of every apply, so whoever decided by the former clock misses and decides again.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ update obligation o set ready_real = {REAL} from waiting where o.id = waiting.id
 
 
 class BeyondTime(Exception):
-    """The advance would take the scope past `LATEST`."""
+    """TST-017: the advance would take the scope past `LATEST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +121,8 @@ async def read(connection: Connection, scope_id: int) -> Times:
 
 async def advance(connection: Connection, scope_id: int, *, by: int | None, hold: bool) -> int:
     """Move a scope ahead in one transaction and return by how much. Raises BeyondTime and changes nothing.
+
+    TST-010, TST-014 to TST-016.
 
     `by` None: to what is due next. With `hold` live sessions and attempts move along as if they were renewed all the
     time, and the ends of their leases are not what is due next. A transition that a fault rule holds takes its locks in

@@ -33,7 +33,9 @@ class ScopeQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """Moves a scope ahead by `by` ms, or with None to what is due next; `hold` renews its leases all the way."""
+    """TST-029: moves a scope ahead by `by` ms, or with None to what is due next; `hold` renews its leases all the
+    way.
+    """
 
     scope: Scope
     by: int | None
@@ -51,12 +53,14 @@ class Advance:
 
 
 async def read_clock(services: Services, asked: ScopeQuery) -> JsonValue:
-    """The scope's time and what is due next in it."""
+    """TST-028: the scope's time and what is due next in it."""
     return _shown(await _times(services, await services.scopes.require(asked.scope)))
 
 
 async def advance_clock(services: Services, command: Advance) -> JsonValue:
-    """The same after the advance, and by how much; everything that waits in the scope looks again."""
+    """TST-010, TST-012, TST-030: the same after the advance, and by how much; everything that waits in the scope
+    looks again.
+    """
     scope_id = await services.scopes.require(command.scope)
     try:
         async with services.pool.acquire() as connection:

@@ -22,7 +22,7 @@ from protocol3.coordinator.services import Services
 
 
 def all_operations(services: Services, faults: Faults) -> SimpleNamespace:
-    """The operations of the contract as occasions, and those of the controls as they are."""
+    """TST-004: the operations of the contract as occasions, and those of the controls as they are."""
     ordinary, controls = operations(services), Controls(services, faults)
     both = SimpleNamespace()
     for route in ROUTES:
@@ -34,7 +34,7 @@ def all_operations(services: Services, faults: Faults) -> SimpleNamespace:
 
 
 class FaultyExchanges(Exchanges):
-    """Every exchange of the contract as an occasion, beside the routes of the controls."""
+    """TST-001, TST-025: every exchange of the contract as an occasion, beside the routes of the controls."""
 
     def __init__(self, services: Services, faults: Faults, health: Health, observers: Iterable[Observer]) -> None:
         self._faults: Final = faults

@@ -40,7 +40,7 @@ class Rule:
     hits: int = 0
 
     def strikes(self) -> bool:
-        """Count an occasion that reached the rule's place; whether it is struck."""
+        """TST-023: count an occasion that reached the rule's place; whether it is struck."""
         self.reached += 1
         if self.reached <= self.says.skip or self.hits == self.says.times:
             return False
@@ -97,7 +97,7 @@ def present_scope() -> Scope | None:
 
 
 class Faults:
-    """Everything about faults that this process knows."""
+    """TST-020: everything about faults that this process knows."""
 
     def __init__(self) -> None:
         self._rules: dict[Scope, dict[str, Rule]] = {}
@@ -105,13 +105,13 @@ class Faults:
         self._numbers = count(1)
 
     def add(self, says: AddFault) -> dict[str, JsonValue]:
-        """The new rule, as `shown` shows it."""
+        """TST-031: the new rule, as `shown` shows it."""
         rule = Rule(id=f"fault_{next(self._numbers)}", says=says)
         self._rules.setdefault(says.scope, {})[rule.id] = rule
         return rule.to_json()
 
     def shown(self, scope: Scope) -> dict[str, JsonValue]:
-        """The rules of a scope and what they hold now."""
+        """TST-033: the rules of a scope and what they hold now."""
         rules, held = self._rules.get(scope, {}), self._held.get(scope, {})
         return {
             "faults": [rule.to_json() for rule in rules.values()],
@@ -119,7 +119,9 @@ class Faults:
         }
 
     def release(self, pick: Pick) -> dict[str, JsonValue]:
-        """Let go of what is held: one, all of a rule, all of the scope. Raises not_found for an unknown id."""
+        """TST-034, TST-035: let go of what is held: one, all of a rule, all of the scope. Raises not_found for an
+        unknown id.
+        """
         held = list(self._held.get(pick.scope, {}).values())
         rules = self._rules.get(pick.scope, {})
         chosen = [one for one in held if pick.id in (None, one.id, one.rule.id)]
@@ -130,7 +132,9 @@ class Faults:
         return {"released": len(chosen)}
 
     def clear(self, pick: Pick) -> dict[str, JsonValue]:
-        """Forget one rule, or all of the scope, and let go of what they hold. Raises not_found for an unknown id."""
+        """TST-035, TST-036: forget one rule, or all of the scope, and let go of what they hold. Raises not_found for
+        an unknown id.
+        """
         rules = self._rules.get(pick.scope, {})
         chosen = list(rules) if pick.id is None else [pick.id]
         if not rules.keys() >= set(chosen):
@@ -139,7 +143,7 @@ class Faults:
         return {"cleared": len(chosen), "released": released}
 
     def end(self) -> None:
-        """Forget every rule and let go of everything: a shutdown waits for what is under way."""
+        """TST-027: forget every rule and let go of everything: a shutdown waits for what is under way."""
         for scope in list(self._rules):
             self.clear(Pick(scope=scope, id=None))
 
@@ -171,7 +175,7 @@ class Faults:
         return bool(self._waiting(where))
 
     async def reach(self, where: Where) -> None:
-        """The present occasion has come to this place. Raises Injected when a rule ends it."""
+        """TST-023, TST-024: the present occasion has come to this place. Raises Injected when a rule ends it."""
         rules, occasion = self._waiting(where), _occasion.get()
         if occasion is None or not rules:
             return

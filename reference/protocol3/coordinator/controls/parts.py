@@ -32,7 +32,7 @@ from protocol3.telemetry.tracing import Tracing
 
 
 class ControlledParts(Parts):
-    """Clocks and faults of scopes, and the routes of /testing/v1.
+    """TST-003, TST-013: clocks and faults of scopes, and the routes of /testing/v1.
 
     What is held keeps a connection or a worker: there are enough of both for the others not to notice.
     """

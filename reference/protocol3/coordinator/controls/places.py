@@ -76,7 +76,9 @@ class FaultyTransitions(Transitions):
         return not self._faults.expected("locked") and await super()._applied(connection, verdict)
 
     async def _lock(self, connection: Connection, guards: tuple[Guard, ...]) -> None:
-        """The place `locked`: guards held, nothing read or written. Time may go on there, so the clock comes last."""
+        """TST-022: the place `locked`: guards held, nothing read or written. Time may go on there, so the clock comes
+        last.
+        """
         if not self._faults.expected("locked"):
             await super()._lock(connection, guards)
             return
@@ -167,7 +169,7 @@ def faulty_operation(services: Services, faults: Faults, route: Route, operation
 
 
 async def _scope_of(services: Services, command: Command) -> Scope | None:
-    """The scope of a command; that of its session where it names none."""
+    """TST-021: the scope of a command; that of its session where it names none."""
     if not isinstance(command, ExtendSession):
         return scope_of(command)
     row = await services.pool.fetchrow(_SESSION_SCOPE, command.worker_session_id)
@@ -200,7 +202,9 @@ def faulty_obligations(faults: Faults, handlers: Mapping[str, obligations.Handle
 
 
 class FaultyAgenda:
-    """The handlers as occasions. What a rule is about is handled aside: a held entry must not hold up the others."""
+    """TST-026: the handlers as occasions. What a rule is about is handled aside: a held entry must not hold up the
+    others.
+    """
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults

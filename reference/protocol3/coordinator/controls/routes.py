@@ -1,4 +1,4 @@
-"""The routes of /testing/v1. They are exchanges like others: strict JSON, error objects, budget."""
+"""TST-002: the routes of /testing/v1. They are exchanges like others: strict JSON, error objects, budget."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _status(value: JsonValue, at: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFault:
-    """A rule for one scope: after `skip` occasions it strikes `times` (None: without end)."""
+    """TST-031, TST-032: a rule for one scope: after `skip` occasions it strikes `times` (None: without end)."""
 
     scope: Scope
     match: Match

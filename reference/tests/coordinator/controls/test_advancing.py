@@ -31,7 +31,7 @@ async def attempt_of(client, assignment):
 
 
 async def test_an_untouched_scope(clock):
-    """Nothing is due in it."""
+    """TST-028, TST-030: nothing is due in it."""
     before = await clock.read()
     assert (before["next_due"], before["live_attempts"]) == (None, 0)
     after = await clock.advance()
@@ -41,7 +41,7 @@ async def test_an_untouched_scope(clock):
 
 
 async def test_what_is_due_next(client, clock, report):
-    """The end of a lease, or sooner a retry; with `hold` leases end nothing."""
+    """TST-016, TST-028: the end of a lease, or sooner a retry; with `hold` leases end nothing."""
     _, session, assignment = await claimed(client, retry_policy={"max_attempts": 2, "retry_delay_ms": 90_000})
     start = (await clock.read())["now"]
     assert await clock.read() == {"now": start, "next_due": start + LEASE, "live_attempts": 1}
@@ -58,7 +58,7 @@ async def test_what_is_due_next(client, clock, report):
 
 
 async def test_what_is_overdue_is_due_next(client, clock, pool):
-    """Going on to it takes no time: a client that goes from one to the next leaves nothing behind."""
+    """TST-016: going on to it takes no time: a client that goes from one to the next leaves nothing behind."""
     await claimed(client)
     await pool.execute("update attempt set lease_expires_at = 1")
     assert (await clock.read())["next_due"] == 1
@@ -66,7 +66,9 @@ async def test_what_is_overdue_is_due_next(client, clock, pool):
 
 
 async def test_hold_moves_what_is_live(client, clock, refused):
-    """As if everything had been renewed all the way: session, lease, authority, deadline; and only this scope."""
+    """TST-003, TST-015: as if everything had been renewed all the way: session, lease, authority, deadline; and only
+    this scope.
+    """
     task_id, session, assignment = await claimed(client, attempt_timeout_ms=LEASE)
     await client.renew(assignment)
     before = await attempt_of(client, assignment)
@@ -83,7 +85,7 @@ async def test_hold_moves_what_is_live(client, clock, refused):
 
 
 async def test_hold_revives_nothing(client, clock, refused):
-    """What had run out before stays so."""
+    """TST-015: what had run out before stays so."""
     _, session, assignment = await claimed(client)
     await clock.advance(DAY)
     await clock.advance(5, leases="hold")
@@ -93,7 +95,9 @@ async def test_hold_revives_nothing(client, clock, refused):
 
 
 async def test_hold_while_owners_work(client, clock):
-    """Renewals, polls and advances of all kinds side by side: nobody loses anything, nothing deadlocks."""
+    """TST-010, TST-015: renewals, polls and advances of all kinds side by side: nobody loses anything, nothing
+    deadlocks.
+    """
     policy = {"max_attempts": 1, "retry_delay_ms": 0}
     work = []
     for n in range(6):
@@ -115,7 +119,7 @@ async def test_hold_while_owners_work(client, clock):
 
 
 async def test_time_ends(clock, refused):
-    """What is counted from the latest time still has an instant; beyond it nothing is advanced."""
+    """TST-017: what is counted from the latest time still has an instant; beyond it nothing is advanced."""
     now = (await clock.read())["now"]
     assert LATEST + 2 * DAY == MAX_TIMESTAMP_MS
     assert await refused(clock.advance(LATEST - now + 1)) == "invalid_input"
@@ -143,7 +147,7 @@ async def test_time_ends(clock, refused):
     ],
 )
 def test_what_is_no_advance(refusal_of, body, at):
-    """Refused with the field's name."""
+    """TST-002, TST-029: refused with the field's name."""
     refusal = refusal_of(lambda: Advance.from_json(body))
     assert refusal.code == "invalid_input"
     assert refusal.message.startswith(f"{at}: ")

@@ -34,7 +34,7 @@ def process(database, store, wire, namespace):
 
 @pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_an_exchange(process, where):
-    """DLV-120, DLV-121: before the commit nothing, after it everything; the repetition tells."""
+    """TST-020, DLV-120, DLV-121: before the commit nothing, after it everything; the repetition tells."""
     server = process()
     task_id = (await server.submit())["task_id"]
     await server.fault(CANCEL, "crash", where)

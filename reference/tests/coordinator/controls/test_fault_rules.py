@@ -30,7 +30,7 @@ def rule(**members):
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize(("match", "possible"), [(SETTLE, EXCHANGE_ACTS), (DECIDE, STEP_ACTS)])
 def test_places_and_acts(refusal_of, match, possible, where, act):
-    """Each act where it makes sense; the others are refused by name."""
+    """TST-032: each act where it makes sense; the others are refused by name."""
     body = rule(match=match, where=where, act=ACTS[act])
     if act in possible[where]:
         assert Faults().add(AddFault.from_json(body)) == {
@@ -62,7 +62,7 @@ def test_places_and_acts(refusal_of, match, possible, where, act):
     ],
 )
 def test_places_that_do_not_exist(refusal_of, match, where):
-    """A read holds nothing, one claim serves several polls, the program store knows no transaction."""
+    """TST-032: a read holds nothing, one claim serves several polls, the program store knows no transaction."""
     refusal = refusal_of(lambda: AddFault.from_json(rule(match=match, where=where)))
     assert refusal.message.startswith("body.where: must be one of received")
     assert AddFault.from_json(rule(match=match))
@@ -97,7 +97,7 @@ def test_places_that_do_not_exist(refusal_of, match, where):
     ],
 )
 def test_what_is_no_rule(refusal_of, change, at):
-    """Refused with the field's name."""
+    """TST-002, TST-031: refused with the field's name."""
     refusal = refusal_of(lambda: AddFault.from_json(rule(**change)))
     assert refusal.code == "invalid_input"
     assert refusal.message.startswith(f"{at}: ")
@@ -113,7 +113,7 @@ def test_a_reply_with_and_without_body(act):
     ("skip", "times", "struck"), [(0, 1, [0]), (2, 1, [2]), (1, 2, [1, 2]), (0, None, list(range(6))), (9, 1, [])]
 )
 def test_counting(skip, times, struck):
-    """The first ones are skipped, then so many are struck."""
+    """TST-023: the first ones are skipped, then so many are struck."""
     counted = Rule(id="fault_1", says=AddFault.from_json(rule(skip=skip, times=times)))
     assert [n for n in range(6) if counted.strikes()] == struck
     assert counted.hits == len(struck)
@@ -121,7 +121,7 @@ def test_counting(skip, times, struck):
 
 @pytest.mark.parametrize("method", ["release", "clear"])
 def test_unknown_ids(refusal_of, method):
-    """Ids belong to a scope."""
+    """TST-003, TST-035: ids belong to a scope."""
     faults = Faults()
     id = faults.add(AddFault.from_json(rule()))["id"]
     for other in ({"scope": SCOPE, "id": "fault_2"}, {"scope": SCOPE | {"namespace": "other"}, "id": id}):
@@ -131,7 +131,7 @@ def test_unknown_ids(refusal_of, method):
 
 
 def test_clearing():
-    """One rule, then all of them."""
+    """TST-036: one rule, then all of them."""
     faults = Faults()
     first, *_ = [faults.add(AddFault.from_json(rule(skip=n)))["id"] for n in range(3)]
     assert faults.clear(Pick.from_json({"scope": SCOPE, "id": first})) == {"cleared": 1, "released": 0}

@@ -55,7 +55,9 @@ async def test_an_exchange_is_ended(server, where, act):
 
 @pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_an_exchange_is_held(server, connection, where):
-    """Seen in the list, with its task; released it goes on. Nobody gets at the task while its guards are held."""
+    """TST-026, TST-033, TST-034: seen in the list, with its task; released it goes on. Nobody gets at the task while
+    its guards are held.
+    """
     task_id = (await server.submit())["task_id"]
     fault = await server.fault(CANCEL, "hold", where)
     cancelling = asyncio.create_task(server.send(CANCEL, task_id=task_id))
@@ -112,7 +114,7 @@ async def test_reads_are_exchanges_too(server):
 
 
 async def test_some_are_skipped_and_some_are_struck(server):
-    """The second and the third of four, whatever they are about."""
+    """TST-023: the second and the third of four, whatever they are about."""
     await server.fault("/v1/worker-sessions", "drop", skip=1, times=2)
     opened = [(await server.send("/v1/worker-sessions", queue="q", concurrency=1))[0] for _ in range(4)]
     assert opened == [200, 0, 0, 200]
@@ -120,7 +122,7 @@ async def test_some_are_skipped_and_some_are_struck(server):
 
 
 async def test_rules_in_the_order_of_their_arrival(server):
-    """One that lets the exchange go on is followed by the next; one that ends it hides the next."""
+    """TST-024: one that lets the exchange go on is followed by the next; one that ends it hides the next."""
     await server.fault("/v1/worker-sessions", {"kind": "delay", "ms": 0}, times=None)
     await server.fault("/v1/worker-sessions", "fail")
     await server.fault("/v1/worker-sessions", "drop")
@@ -143,14 +145,14 @@ async def test_what_is_refused_reaches_no_commit(server):
 
 
 async def test_malformed_requests_belong_to_no_scope(server):
-    """A rule sees decoded commands alone."""
+    """TST-021: a rule sees decoded commands alone."""
     await server.fault(CANCEL, "drop", times=None)
     assert (await server.send(CANCEL, task_id=1))[0] == 400
     assert await hits(server) == [0]
 
 
 async def test_a_session_names_its_scope(server):
-    """The extension of a session has no scope of its own."""
+    """TST-021: the extension of a session has no scope of its own."""
     session = await server.post("/v1/worker-sessions", queue="q", concurrency=1)
     await server.fault("/v1/worker-sessions/extend", "drop")
     extend = {"worker_session_id": session["id"]}
@@ -189,7 +191,7 @@ async def test_a_rule_does_not_stay_with_the_queue(server):
 
 
 async def test_no_other_scope_notices(server, wire):
-    """Dozens held in one scope, at every place; another one is served as ever."""
+    """TST-003, TST-004, TST-026: dozens held in one scope, at every place; another one is served as ever."""
     other = wire("another")
     other.url = server.url
     tasks = [(await server.submit(f"key {n}"))["task_id"] for n in range(12)]
@@ -207,7 +209,7 @@ async def test_no_other_scope_notices(server, wire):
 
 
 async def test_release_of_one(server):
-    """By what is held, then by its rule."""
+    """TST-034: by what is held, then by its rule."""
     await server.fault("/v1/worker-sessions", "hold", times=None)
     opening = {"queue": "q", "concurrency": 1}
     first = asyncio.create_task(server.send("/v1/worker-sessions", **opening))
@@ -241,7 +243,7 @@ async def test_submissions_meet_the_program_store(server):
 
 
 async def test_a_shutdown_ends_all_rules(started):
-    """What is held goes on and is answered; the drain does not wait for a test that forgot it."""
+    """TST-027: what is held goes on and is answered; the drain does not wait for a test that forgot it."""
     server = await started(test_controls=True)
     task_id = (await server.submit())["task_id"]
     await server.fault(CANCEL, "hold", "locked")
@@ -253,7 +255,9 @@ async def test_a_shutdown_ends_all_rules(started):
 
 @pytest.mark.parametrize("where", ["received", "locked", "written", "committed"])
 async def test_the_budget_goes_on(started, monkeypatch, where):
-    """HTTP-080, HTTP-081: held too long it ends as always, undone unless it was committed; nothing stays held."""
+    """TST-025, HTTP-080, HTTP-081: held too long it ends as always, undone unless it was committed; nothing stays
+    held.
+    """
     monkeypatch.setitem(Exchanges.__init__.__kwdefaults__, "budget_s", 2.0)
     server = await started(test_controls=True)
     task_id = (await server.submit())["task_id"]

@@ -27,7 +27,7 @@ async def advanced(database):
 
 
 async def test_read_and_advance(server, advanced):
-    """The shapes of spec/35-testing-profiles.md, and a session that ends a day later."""
+    """TST-029, TST-030: the shapes of spec/35-testing-profiles.md, and a session that ends a day later."""
     before = await server.get(CLOCK)
     assert before.keys() == {"now", "next_due", "live_attempts"}
     assert abs(before["now"] - time.time() * 1000) < 60_000
@@ -40,7 +40,7 @@ async def test_read_and_advance(server, advanced):
 
 
 async def test_errors_are_the_contracts(server):
-    """Strict JSON, media type, methods and queries as everywhere."""
+    """TST-002: strict JSON, media type, methods and queries as everywhere."""
     assert await server.exchange("DELETE", CLOCK) == (405, {"code": "method_not_allowed"})
     status, document = await server.exchange("POST", CLOCK, {"scope": server.scope, "advance_ms": "1"})
     assert (status, document["code"]) == (400, "invalid_input")
@@ -51,14 +51,14 @@ async def test_errors_are_the_contracts(server):
 
 
 async def test_a_bound_server_has_one_clock(started):
-    """HTTP-020: the clock of another scope is not found."""
+    """TST-003, HTTP-020: the clock of another scope is not found."""
     server = await started(test_controls=True, fixed_scope=Scope(tenant_id="t", namespace="bound"))
     assert await server.exchange("GET", f"{CLOCK}?tenant_id=t&namespace=foreign") == (404, {"code": "not_found"})
     assert (await server.exchange("GET", f"{CLOCK}?tenant_id=t&namespace=bound"))[0] == 200
 
 
 async def test_other_processes_hear_of_an_advance(started, advanced, monkeypatch):
-    """A poll that waits in another process ends with its session at once, not at that process's next look."""
+    """TST-012: a poll that waits in another process ends with its session at once, not at that process's next look."""
     monkeypatch.setattr("protocol3.coordinator.background.dispatcher.LOOK_S", 60.0)
     one, other = await started(test_controls=True), await started(test_controls=True)
     listeners = "select count(*) from pg_stat_activity where application_name = 'protocol3 hints' and state = 'idle'"
@@ -76,7 +76,7 @@ async def test_other_processes_hear_of_an_advance(started, advanced, monkeypatch
 
 
 async def test_the_routes_do_not_exist_without_the_flag(started):
-    """Unknown paths, whatever the method and the query."""
+    """TST-001: unknown paths, whatever the method and the query."""
     server = await started()
     paths = [CLOCK, f"{CLOCK}?tenant_id=t&namespace=n", "/testing/v1/faults", "/testing/v1/faults/release"]
     for path in (*paths, "/testing/v1/faults/clear"):
@@ -85,7 +85,7 @@ async def test_the_routes_do_not_exist_without_the_flag(started):
 
 
 async def test_a_database_that_is_ahead(started, server, advanced):
-    """Its time would fall back: refused with what to do; with the flag it goes on."""
+    """TST-018: its time would fall back: refused with what to do; with the flag it goes on."""
     await server.post(CLOCK, advance_ms=1)
     with pytest.raises(DatabaseError, match="--test-controls"):
         await started()

@@ -35,7 +35,9 @@ async def claimed(client, **input):
 
 
 async def test_a_lease_ends_at_its_instant(client, clock, refused, until):
-    """DLV-015, DLV-054, DLV-110, DLV-111: live until then; then nothing of its owner counts, and it is recovered."""
+    """TST-011, TST-014, DLV-015, DLV-054, DLV-110, DLV-111: live until then; then nothing of its owner counts, and it
+    is recovered.
+    """
     task_id, session, assignment = await claimed(client)
     await clock.advance(LEASE - 1)
     assert (await client.poll(session, 1))["assignment"]["authority"]["remaining_ms"] == 1
@@ -171,7 +173,7 @@ async def test_a_retry_waits_for_its_delay(client, clock, report):
 
 
 async def test_a_waiting_poll_gets_a_retry_when_time_comes(client, clock, report):
-    """DLV-033: the poll waits in real time and looks again after the advance."""
+    """TST-012, TST-013, DLV-033: the poll waits in real time and looks again after the advance."""
     _, session, assignment = await claimed(client, retry_policy=RETRY)
     await client.settle(assignment, report.failed("io"))
     poll = asyncio.create_task(client.poll(session, 2, wait_ms=20_000))
@@ -194,7 +196,7 @@ async def test_a_session_lasts_a_day(client, clock, refused):
 
 
 async def test_a_waiting_poll_ends_with_its_session(client, clock, refused):
-    """DLV-037: told at once, not when its wait is over."""
+    """TST-012, DLV-037: told at once, not when its wait is over."""
     session = await client.open()
     poll = asyncio.create_task(refused(client.poll(session, 1, wait_ms=20_000)))
     await waiting(client)
@@ -216,7 +218,7 @@ async def test_a_lease_is_cut_at_the_end_of_its_session(client, clock, refused):
 
 
 async def test_no_other_scope_notices(client, clock, services):
-    """Leases, retries and sessions of other scopes stay as they were; so does what their clock says."""
+    """TST-003: leases, retries and sessions of other scopes stay as they were; so does what their clock says."""
     other = type(client)(services, "another of the same database")
     _, session, assignment = await claimed(other)
     other_clock = type(clock)(services, other.scope["namespace"])
