@@ -84,7 +84,7 @@ def unguarded(arguments: Sequence[Any]) -> list[str]:
         activations = {("task", id) for kind, id, *_ in arguments[0] if kind == "task"}
     else:
         activations = set()
-    rows = {each.name: (each, array or ()) for each, array in zip(TABLES, arguments[4:], strict=True)}
+    rows = {each.name: (each, array or ()) for each, array in zip(TABLES, arguments[-len(TABLES) :], strict=True)}
     new = {(name, row[0]) for name in ("task", "workflow") for row in rows[name][1] if row[-1] == 0}
     found = []
     for name, (each, array) in rows.items():
