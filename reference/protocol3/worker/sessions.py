@@ -13,6 +13,8 @@ from protocol3.worker.transport import Coordinator, Refused, Uncertain
 
 _OPEN_PATH: Final = "/v1/worker-sessions"
 _EXTEND_PATH: Final = "/v1/worker-sessions/extend"
+_PATIENCE: Final = 1.5
+"""In request timeouts: an opening that begins later is the last one."""
 
 
 class CannotOpen(Exception):
@@ -20,10 +22,10 @@ class CannotOpen(Exception):
 
 
 async def open_session(coordinator: Coordinator, settings: WorkerSettings) -> WorkerSession:
-    """Repeats while the outcome is uncertain, for at most one request timeout. Raises :class:`CannotOpen`."""
+    """Repeats while the outcome is uncertain, silence at least once (WRK-004). Raises :class:`CannotOpen`."""
     wanted = OpenSession(scope=settings.scope, queue=settings.queue, concurrency=settings.concurrency)
     body = encode(wanted.to_json())
-    give_up_ms = now_ms() + settings.pacing.request_timeout_ms
+    give_up_ms = now_ms() + _PATIENCE * settings.pacing.request_timeout_ms
     while True:
         try:
             session = WorkerSession.from_json(await coordinator.post(_OPEN_PATH, body), "session")
