@@ -1,11 +1,12 @@
 """Extract every numbered requirement of the chapters in `spec/` into `spec/protocol3_spec/requirements.json`.
 
-    python tools/chapters.py [--check]
+    python tools/chapters.py [--check | --counts]
 
 The chapters are the source and the file is never edited. `spec/README.md` says how a requirement is written: a bullet
 or a table row that opens with a bold ID. What it binds, in which profile, and what can be seen of it stands in a line
 at the head of its section, and after the ID where one requirement differs. `--check` writes nothing; it fails when the
-file does not say what the chapters say.
+file does not say what the chapters say; `--counts` says how many there are of each level, role, profile and kind of
+observation.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 SPEC = Path(__file__).parent.parent / "spec"
 OUTPUT = SPEC / "protocol3_spec" / "requirements.json"
@@ -60,16 +63,26 @@ class Section:
 
 
 def attributes(words: str, place: str) -> dict[str, str]:
-    """Read `role: worker · profile: core`, in any order; bare words are told apart by which list they are in."""
+    """Read `role: worker · profile: core`, in any order; bare words are told apart by which list they are in.
+
+    A rule of several profiles has them joined: `profile: virtual-time or faults`.
+    """
     found: dict[str, str] = {}
     for one in re.split(r"\s*[·,]\s*", words.strip()):
         name, colon, value = one.partition(": ")
         if not colon:
-            name, value = next((known for known, values in WORDS.items() if one in values), "?"), one
-        if name not in WORDS or value not in WORDS[name]:
+            name, value = next((known for known, values in WORDS.items() if values.issuperset(several(one))), "?"), one
+        if name not in WORDS or not WORDS[name].issuperset(several(value)):
             raise Fault(f"{place}: {one!r} is no attribute")
+        if name != "profile" and len(several(value)) > 1:
+            raise Fault(f"{place}: one {name}, not {value!r}")
         found[name] = value
     return found
+
+
+def several(value: str) -> list[str]:
+    """The profiles of a value."""
+    return value.split(" or ")
 
 
 def level(text: str) -> str:
@@ -100,7 +113,9 @@ def requirement(section: Section, found: re.Match[str], text: str, place: str) -
         "chapter": section.chapter,
         "section": section.title,
         "level": level(text),
-        **{name: in_force[name] for name in WORDS},
+        "role": in_force["role"],
+        "profiles": several(in_force["profile"]),
+        "observed": in_force["observed"],
         "owned_by": [one.strip() for match in OWNER.findall(text) for one in match.split(",")],
         "text": text,
     }
@@ -149,15 +164,36 @@ def extract(folder: Path) -> list[dict[str, object]]:
     if not found:
         raise Fault(f"{folder}: no chapters (NN-*.md) with requirements")
     for one in found.values():
-        for owner in one["owned_by"]:  # type: ignore[attr-defined]  # a list by `requirement`
-            if (first := re.match(ID, owner)) and first[0] not in found:
-                raise Fault(f"{one['chapter']}: {one['id']} is said to be {owner}, which does not exist")
+        named: list[str] = one["owned_by"]  # type: ignore[assignment]  # a list by `requirement`
+        one["owned_by"] = [owner for words in named for owner in owners(words, found, f"{one['chapter']}: {one['id']}")]
     return list(found.values())
+
+
+def owners(words: str, known: Collection[str], place: str) -> list[str]:
+    """The IDs of `DLV-031`, or of `DLV-031 to DLV-035`, as far as they exist; the ends must."""
+    first, _, last = words.partition(" to ")
+    last = last or first
+    if missing := {first, last} - {*known}:
+        raise Fault(f"{place} is said to be {', '.join(sorted(missing))}, which does not exist")
+    prefix = first.partition("-")[0]
+    return sorted(one for one in known if one.partition("-")[0] == prefix and first <= one <= last)
+
+
+def counts(requirements: Iterable[Mapping[str, Any]]) -> str:
+    """One line for each kind of attribute. A rule of several profiles counts in each."""
+    rows = list(requirements)
+    lines = [f"{len(rows)} requirements"]
+    for name in ("level", "role", "profiles", "observed"):
+        values = (row[name] if isinstance(row[name], list) else [row[name]] for row in rows)
+        counted = Counter(one for value in values for one in value).most_common()
+        lines.append(f"{name}: " + ", ".join(f"{value} {number}" for value, number in counted))
+    return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare only")
+    parser.add_argument("--counts", action="store_true", help="say how many requirements there are of each kind")
     parser.add_argument("--chapters", type=Path, default=SPEC, help="folder of the chapters")
     arguments = parser.parse_args()
     try:
@@ -165,6 +201,9 @@ def main() -> int:
     except Fault as fault:
         sys.stdout.write(f"{fault}\n")
         return 1
+    if arguments.counts:
+        sys.stdout.write(counts(requirements) + "\n")
+        return 0
     rendered = json.dumps({"format": 2, "requirements": requirements}, indent=1, ensure_ascii=False) + "\n"
     if arguments.check:
         same = OUTPUT.exists() and OUTPUT.read_text(encoding="utf-8") == rendered

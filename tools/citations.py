@@ -13,26 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PREFIXES = (
-    *(
-        "JSON",
-        "TXT",
-        "HTTP",
-        "CLI",
-        "CMP",
-        "RET",
-        "TRC",
-        "TASK",
-        "DISC",
-        "DLV",
-        "WF",
-        "ACT",
-        "LOC",
-        "DEC",
-        "CHD",
-        "FRK",
-    ),
-    *("EVT", "TMR", "DRN", "RCV", "APR", "LIM", "RACE", "ERR", "REQ", "RUN", "WRK", "HLP", "PKG"),
-)
+    *("JSON", "TXT", "HTTP", "ERR", "CLI", "CMP", "RET", "TRC", "TASK", "DISC", "DLV", "WF", "ACT", "LOC", "DEC"),
+    *("CHD", "FRK", "EVT", "TMR", "DRN", "RCV", "APR", "LIM", "RACE", "REQ", "RUN", "WRK", "HLP", "PKG", "TST"),
+)  # fmt: skip
 NUMBER = r"(?:[ABC]\d{2}|\d{2,3})(?!\d)"
 SPAN = r"\s*(?:\.{2,3}|…|\u2013|\bto\b)\s*"
 FURTHER = rf"{SPAN}|\s*/\s*|\s*,\s*(?:and\s+)?|\s+and\s+"

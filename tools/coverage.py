@@ -147,11 +147,10 @@ class Coverage:
 
     def _row(self, requirement: dict[str, object]) -> Row:
         text = str(requirement["text"])
-        named = requirement["owned_by"]
+        owners = requirement["owned_by"]
         if str(requirement["id"]).startswith("REQ-"):
-            named = [text.rpartition("|")[2]]
-        assert isinstance(named, list)
-        owners = [one.identifier for word in named for one in self.catalogue.named(word)]
+            owners = [one.identifier for one in self.catalogue.named(text.rpartition("|")[2])]
+        assert isinstance(owners, list)
         informative = requirement["level"] == "INFORMATIVE"
         return Row(identifier=str(requirement["id"]), text=text, informative=informative, owners=owners)
 

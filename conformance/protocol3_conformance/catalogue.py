@@ -64,7 +64,7 @@ def explanation(identifier: str, scenarios: Sequence[Scenario]) -> str:
     owners = [f"{owner}  {known[owner].text}" for owner in rule.owned_by if owner in known]
     citing = [f"{one.check_id:45} {one.title}" for one in scenarios if identifier in one.cites]
     paragraphs = [
-        f"{rule.id} ({rule.level}, part {rule.part}, {rule.section})",
+        f"{rule.id} ({rule.level}, {rule.role}, {rule.chapter}: {rule.section})",
         _wrapped(rule.text),
         *(f"decided by\n{_wrapped(owner)}" for owner in owners),
         "checked by\n" + "\n".join(f"  {check}" for check in citing or ["no check of this suite cites it"]),

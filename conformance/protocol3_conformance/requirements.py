@@ -12,27 +12,37 @@ from protocol3_spec.loader import read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One numbered sentence of the contract: `part` is the document, `owned_by` the IDs that decide instead."""
+    """One numbered sentence of the specification, as its README says; `owned_by` has the IDs that decide instead.
+
+    `chapter` is a file name below `spec/`, `section` a heading in it. `role` is who is bound, `profiles` where the rule
+    holds, `observed` how it can be seen: `wire`, `time`, `process`, or `inside` for not at all.
+    """
 
     id: str
-    part: str
+    chapter: str
     section: str
     level: str
+    role: str
+    profiles: tuple[str, ...]
+    observed: str
     text: str
     owned_by: tuple[str, ...]
 
 
 @cache
 def requirements() -> Mapping[str, Requirement]:
-    """Every requirement of the contract by its ID."""
+    """Every requirement of the specification by its ID."""
     rows = read("requirements.json")["requirements"]
     return MappingProxyType(
         {
             row["id"]: Requirement(
                 id=row["id"],
-                part=row["part"],
+                chapter=row["chapter"],
                 section=row["section"],
                 level=row["level"],
+                role=row["role"],
+                profiles=tuple(row["profiles"]),
+                observed=row["observed"],
                 text=row["text"],
                 owned_by=tuple(row["owned_by"]),
             )

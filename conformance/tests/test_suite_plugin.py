@@ -174,7 +174,7 @@ def test_list_and_explain_need_no_target(run: Callable[..., pytest.RunResult]) -
     listed.stdout.fnmatch_lines(["sample/holds*core*It holds.", "*5 checks cite 4 requirements*"])
     explained = run(options=["--explain", "TASK-104"])
     assert explained.ret == pytest.ExitCode.OK
-    explained.stdout.fnmatch_lines(["TASK-104 (MUST, part 10, 4. Submission)", "*sample/fails*It fails."])
+    explained.stdout.fnmatch_lines(["TASK-104 (MUST, coordinator, 06-tasks.md: Repetition)", "*sample/fails*It fails."])
 
 
 def test_stop_at_the_first_failure(run: Callable[..., pytest.RunResult], obliging_target: str) -> None:

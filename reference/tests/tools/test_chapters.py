@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
-from chapters import Fault, extract, level
+from chapters import SPEC, WORDS, Fault, counts, extract, level
 
 HEAD = "# Waiting\n*role: coordinator · profile: core · observed: wire*\n\n"
 
@@ -32,12 +32,12 @@ def test_bullets_and_rows(tmp_path: Path) -> None:
         "section": "Waiting",
         "level": "MUST",
         "role": "coordinator",
-        "profile": "core",
+        "profiles": ["core"],
         "observed": "wire",
         "owned_by": ["DLV-002"],
         "text": "A poll waits at most its time. (= DLV-002)",
     }
-    assert (second["role"], second["profile"], second["observed"]) == ("worker", "core", "process")
+    assert (second["role"], second["profiles"], second["observed"]) == ("worker", ["core"], "process")
     assert second["text"] == "A | b | c"
 
 
@@ -54,13 +54,50 @@ def test_attributes_hold_below_their_heading_only(tmp_path: Path) -> None:
     ]
 
 
+def test_a_rule_may_belong_to_several_profiles(tmp_path: Path) -> None:
+    text = HEAD + "- **AA-001** (virtual-time or faults) x\n- **AA-002** y\n"
+    found = extract(chapters(tmp_path, c01=text))
+    assert [one["profiles"] for one in found] == [["virtual-time", "faults"], ["core"]]
+    assert counts(found).splitlines() == [
+        "2 requirements",
+        "level: MUST 2",
+        "role: coordinator 2",
+        "profiles: virtual-time 1, faults 1, core 1",
+        "observed: wire 2",
+    ]
+
+
+def test_a_range_of_owners_is_written_out(tmp_path: Path) -> None:
+    """Only the IDs that exist; those of another prefix do not lie between."""
+    text = HEAD + "".join(f"- **{one}** x\n" for one in ("AA-001", "AA-004", "AA-002", "AB-002"))
+    text += "- **AA-009** y (= AA-001 to AA-004, AB-002)\n"
+    assert extract(chapters(tmp_path, c01=text))[-1]["owned_by"] == ["AA-001", "AA-002", "AA-004", "AB-002"]
+
+
+def test_every_requirement_of_the_specification_has_its_attributes() -> None:
+    for one in extract(SPEC):
+        assert one["level"] in ("MUST", "SHOULD", "MAY", "INFORMATIVE")
+        assert one["role"] in WORDS["role"]
+        assert one["observed"] in WORDS["observed"]
+        profiles = one["profiles"]
+        assert isinstance(profiles, list)
+        assert profiles
+        assert WORDS["profile"].issuperset(profiles)
+        assert one["text"]
+        assert one["section"]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         (HEAD + "- **AA-001** a\n- **AA-001** b\n", "stated twice"),
         (HEAD + "- **AA-001** a (= AA-009)\n", "does not exist"),
         ("# No attributes\n- **AA-001** a\n", "has no role, profile, observed"),
+        (HEAD + "- **AA-001** a (= AA-001 to AA-009)\n", "AA-009, which does not exist"),
+        (HEAD + "- **AA-001** a (= the rule above)\n", "the rule above, which does not exist"),
         (HEAD + "- **AA-001** (role: cook) a\n", "no attribute"),
+        (HEAD + "- **AA-001** (worker or client) a\n", "one role"),
+        (HEAD + "- **AA-001** (core or cook) a\n", "no attribute"),
         (HEAD + "- AA-001: a\n", "written like no requirement"),
         (HEAD + "**AA-001** a\n", "written like no requirement"),
         (HEAD + "| AA-001 | a |\n", "written like no requirement"),
