@@ -7,5 +7,5 @@ A campaign is a module with `ABOUT` (one line), `add_options(parser)` and `run(o
 import sys
 from pathlib import Path
 
-# The table of races belongs to the tests; it is found behind everything that is installed.
+# The tables of races and of stages belong to the tests; they are found behind everything that is installed.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "reference" / "tests"))

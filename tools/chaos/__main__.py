@@ -10,10 +10,10 @@ from pathlib import Path
 # Run as a folder: what we import lies beside it, so it cannot be imported before (E402).
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from chaos import kills, points, races, soak  # noqa: E402
+from chaos import kills, points, races, soak, workers  # noqa: E402
 from system import SystemFailure, temporary_folder  # noqa: E402
 
-CAMPAIGNS = {"kills": kills, "points": points, "races": races, "soak": soak}
+CAMPAIGNS = {"kills": kills, "points": points, "races": races, "soak": soak, "workers": workers}
 
 
 def main(words: list[str]) -> int:

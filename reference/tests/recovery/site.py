@@ -34,7 +34,7 @@ _numbers = itertools.count(1)
 def publish(folder: Path) -> Path:
     """A store that holds the program."""
     source, platform = folder / "effects", host_platform()
-    source.mkdir()
+    source.mkdir(parents=True)
     manifest = {
         "schema_version": 1,
         "program": PROGRAM,
