@@ -33,6 +33,9 @@ DIFFERENCES = {
     r"attempt settlement/command/processing_trace": (
         "the class trusts the texts of a stored trace: they were judged when the command was accepted (TRC-016)"
     ),
+    r"(assignment authority/|authority )(dispatch_allowed|renew_sequence)": (
+        "the class reads permission without a renewal, which then ends the attempt (WRK-022)"
+    ),
     r"event-receipt event_source": "the class trusts that it repeats the source of an accepted event (EVT-012)",
     r"fork-receipt branch_keys": "the class trusts that it repeats the distinct keys of an accepted fork (FRK-010)",
 }

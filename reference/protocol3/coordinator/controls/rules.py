@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final, Literal, Self, TypeAlias, get_args
 
 from protocol3.contract.fields import Fields, integer
-from protocol3.contract.limits import U32_MAX
+from protocol3.contract.limits import FAULT_DRIP_BYTES, FAULT_PAUSE_MS, FAULT_STATUS_MAX, FAULT_STATUS_MIN, U32_MAX
 from protocol3.contract.models.common import Scope
 from protocol3.contract.refusal import invalid
 from protocol3.contract.strict_json import JsonValue
@@ -27,11 +26,6 @@ StepName: TypeAlias = Literal[
     "program.resolve",
 ]
 ActKind: TypeAlias = Literal["hold", "fail", "drop", "status", "delay", "drip", "crash"]
-
-#: The longest delay, and the longest pause of a drip.
-PAUSE_MS: Final = 60_000
-#: The most bytes that a drip writes at once.
-DRIP_BYTES: Final = 65_536
 
 #: What can be done at a place: to an exchange, to a background step.
 EXCHANGE_ACTS: Final[dict[Where, tuple[ActKind, ...]]] = {
@@ -53,7 +47,6 @@ _act: Final = word_reader(get_args(ActKind))
 _ROUTES: Final = {(route.method, route.path) for route in ROUTES}
 #: A read; and polls, several of which may be served by one claim: that is a step of its own.
 _UNGUARDED: Final = frozenset({"/v1/workflows/activations/context", "/v1/acquisitions"})
-_STATUSES: Final = frozenset(status.value for status in HTTPStatus if status.value >= 200)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +117,12 @@ class Act:
             kind = f.required("kind", _act)
             match kind:
                 case "delay":
-                    return cls(kind=kind, ms=f.required("ms", integer, 0, PAUSE_MS))
+                    return cls(kind=kind, ms=f.required("ms", integer, 0, FAULT_PAUSE_MS))
                 case "drip":
-                    size = f.required("bytes", integer, 1, DRIP_BYTES)
-                    return cls(kind=kind, size=size, ms=f.required("every_ms", integer, 0, PAUSE_MS))
+                    size = f.required("bytes", integer, 1, FAULT_DRIP_BYTES)
+                    return cls(kind=kind, size=size, ms=f.required("every_ms", integer, 0, FAULT_PAUSE_MS))
                 case "status":
-                    status = f.required("status", _status)
+                    status = f.required("status", integer, FAULT_STATUS_MIN, FAULT_STATUS_MAX)
                     bare = "body" not in f
                     return cls(kind=kind, status=status, bare=bare, body=None if bare else f.raw("body"))
                 case _:
@@ -147,13 +140,6 @@ class Act:
             case _:
                 pass
         return shown
-
-
-def _status(value: JsonValue, at: str) -> int:
-    status = integer(value, at, 200, 599)
-    if status not in _STATUSES:
-        raise invalid(at, "is no status code of HTTP")
-    return status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

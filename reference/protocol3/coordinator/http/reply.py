@@ -22,7 +22,11 @@ SLOW_READER_S: Final = 30.0
 """How long a client may take to read a reply that does not fit the socket's buffer."""
 _JOIN_BYTES: Final = 65536
 """Up to this size head and body go out in one write; above it the copy costs more than a second call."""
-_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+_STATUS_LINES: Final = {
+    status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(100, 600)
+}
+"""A fault may reply with a status that nobody has assigned (TST-031); it has no phrase."""
 #: HTTP-033, HTTP-061, HTTP-063.
 _JSON: Final = b"Content-Type: application/json\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
 

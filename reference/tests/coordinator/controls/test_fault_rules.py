@@ -91,7 +91,7 @@ def test_places_that_do_not_exist(refusal_of, match, where):
         ({"where": "committed", "act": {"kind": "drip", "bytes": 1}}, "body.act.every_ms"),
         ({"act": {"kind": "status"}}, "body.act.status"),
         ({"act": {"kind": "status", "status": 100}}, "body.act.status"),
-        ({"act": {"kind": "status", "status": 299}}, "body.act.status"),
+        ({"act": {"kind": "status", "status": 600}}, "body.act.status"),
         ({"more": 1}, "body"),
         ({"scope": None}, "body.scope"),
     ],
@@ -103,7 +103,7 @@ def test_what_is_no_rule(refusal_of, change, at):
     assert refusal.message.startswith(f"{at}: ")
 
 
-@pytest.mark.parametrize("act", [{"kind": "status", "status": 502}, {"kind": "status", "status": 200, "body": None}])
+@pytest.mark.parametrize("act", [{"kind": "status", "status": 599}, {"kind": "status", "status": 200, "body": None}])
 def test_a_reply_with_and_without_body(act):
     """No body is not the body null."""
     assert Faults().add(AddFault.from_json(rule(act=act)))["act"] == act
