@@ -240,10 +240,22 @@ def _service_failures() -> Iterator[None]:
     except DatabaseError as failure:
         raise CliFailure(str(failure), code="database") from failure
     except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as failure:
-        advice = "check user, password and name of the database in --database-url"
-        raise CliFailure(f"the database refused: {failure}", code="database", advice=advice) from failure
+        message = f"the database refused: {failure}"
+        raise CliFailure(message, code="database", advice=_advice(failure)) from failure
     except (OSError, ValueError) as failure:
         raise CliFailure(str(failure), code="start", advice="see --listen and --database-url") from failure
+
+
+def _advice(refused: Exception) -> str:
+    match refused:
+        case asyncpg.InsufficientPrivilegeError():
+            return "name a role in --database-url that owns the schema protocol3, or may create it"
+        case asyncpg.ReadOnlySQLTransactionError():
+            return "give a server that takes writes, not a standby, as --database-url"
+        case asyncpg.SyntaxOrAccessError():  # tables or columns that are not ours
+            return "its schema protocol3 was made by something else: use another database"
+        case _:
+            return "check user, password and name of the database in --database-url"
 
 
 def _scope(tenant: str | None, namespace: str | None) -> Scope | None:

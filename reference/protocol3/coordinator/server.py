@@ -23,9 +23,10 @@ from protocol3.coordinator.services import Services
 from protocol3.coordinator.traces import trace_exchange
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
-from protocol3.store.database import is_current, open_pool
+from protocol3.store.database import is_current, is_read_only, open_pool
 from protocol3.store.opening import Unusable, opening
 from protocol3.store.outage import close
+from protocol3.store.transition import Connection
 from protocol3.telemetry.tracing import UNTRACED, Tracing, from_environment
 
 
@@ -54,11 +55,7 @@ async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) 
             pool = await open_pool(options.database_url, size=parts.pool_size, on_change=log.database)
         stack.push_async_callback(close, pool)
         async with pool.acquire() as connection:
-            if not await is_current(connection):
-                raise Unusable(
-                    "the database's schema is not current",
-                    advice="bring it up to date: protocol3 orchestrator migrate --database-url URL",
-                )
+            await _check(connection)
         await parts.prepare(pool)
         tracing = from_environment("protocol3-coordinator")
         stack.push_async_callback(tracing.close)
@@ -82,6 +79,19 @@ async def serve(options: ServeOptions, *, ready: Callable[[Addresses], object]) 
         finally:
             services.dispatchers.end_waits()
             await listener.close()
+
+
+async def _check(connection: Connection) -> None:
+    """Raises DatabaseError where this version cannot work."""
+    if not await is_current(connection):
+        raise Unusable(
+            "the database's schema is not current",
+            advice="bring it up to date: protocol3 orchestrator migrate --database-url URL",
+        )
+    if await is_read_only(connection):
+        raise Unusable(
+            "the database takes no writes", advice="give the server that takes them, not a standby, as --database-url"
+        )
 
 
 async def _edge(

@@ -17,7 +17,7 @@ from protocol3.store.apply_sql import apply_function
 from protocol3.store.outage import CONNECT_S, CutOff, DatabaseError, OnChange, Watch
 from protocol3.store.transition import Connection
 
-__all__ = ["DatabaseError", "is_ahead", "is_current", "migrate", "open_pool"]
+__all__ = ["DatabaseError", "is_ahead", "is_current", "is_read_only", "migrate", "open_pool"]
 
 SCHEMA = "protocol3"
 MINIMUM_SERVER = 150000
@@ -95,7 +95,8 @@ def pool_state(pool: asyncpg.Pool[asyncpg.Record]) -> PoolState:
 async def migrate(dsn: str) -> list[str]:
     """Bring the schema up to date in one transaction; the names of the migrations that ran.
 
-    Concurrent callers wait for each other. Raises DatabaseError when the server is too old or not UTF-8.
+    Concurrent callers wait for each other. Raises DatabaseError when the server is too old or not UTF-8, or when a
+    newer version migrated the database.
     """
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
@@ -115,7 +116,7 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
     await connection.execute(
         "create table if not exists migration (name text primary key, applied_at timestamptz not null default now())"
     )
-    done = {row["name"] for row in await connection.fetch("select name from migration")}
+    done = await _done(connection)
     new = [text for text in _texts() if text.name not in done]
     for text in new:
         await connection.execute(text.read_text(encoding="utf-8"))
@@ -129,12 +130,24 @@ def _texts() -> list[Traversable]:
     return sorted(found, key=lambda f: f.name)
 
 
+async def _done(connection: Connection) -> set[str]:
+    """The migrations that ran. Raises DatabaseError when one is unknown here: its tables may differ from ours."""
+    done = {row["name"] for row in await connection.fetch(f"select name from {SCHEMA}.migration")}
+    if not done <= {text.name for text in _texts()}:
+        raise DatabaseError("a newer protocol3 migrated this database: run that version, or use another database")
+    return done
+
+
 async def is_current(connection: Connection) -> bool:
-    """True when every migration of this code has run on the database."""
+    """True when every migration of this code has run on the database. Raises DatabaseError when others have."""
     if await connection.fetchval("select to_regclass($1)", f"{SCHEMA}.migration") is None:
         return False
-    done = {row["name"] for row in await connection.fetch(f"select name from {SCHEMA}.migration")}
-    return {text.name for text in _texts()} <= done
+    return {text.name for text in _texts()} <= await _done(connection)
+
+
+async def is_read_only(connection: Connection) -> bool:
+    """True on a standby, and where the database or the role says so."""
+    return bool(await connection.fetchval("show transaction_read_only") == "on")
 
 
 async def is_ahead(connection: Connection) -> bool:

@@ -172,6 +172,26 @@ def test_a_failed_start_is_one_sentence(served, failure, code):
     assert "Traceback" not in failed.stderr
 
 
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        (asyncpg.InvalidPasswordError("no"), "check user, password and name"),
+        (asyncpg.InvalidCatalogNameError("no"), "check user, password and name"),
+        (asyncpg.InsufficientPrivilegeError("no"), "owns the schema protocol3"),
+        (asyncpg.ReadOnlySQLTransactionError("no"), "takes writes"),
+        (asyncpg.UndefinedColumnError("no"), "use another database"),
+        (asyncpg.DuplicateTableError("no"), "use another database"),
+    ],
+)
+def test_what_a_database_refuses_comes_with_advice_for_it(served, failure, advice):
+    """A password that is right is not what somebody without rights shall look at."""
+
+    async def fails(_: ServeOptions) -> None:
+        raise failure
+
+    assert advice in json.loads(served(fails, *EXTERNAL).stderr.splitlines()[-1])["next"]
+
+
 def test_the_embedded_database_is_migrated_watched_and_removed(served):
     """Its sudden end is noticed and told; nothing of it stays behind."""
     seen: dict[str, Any] = {}

@@ -126,6 +126,14 @@ async def test_a_database_without_schema(options, postgres):
     assert "orchestrator migrate" in refused.value.advice
 
 
+async def test_a_database_that_takes_no_writes(options):
+    """A standby, for one: refused at the start, not exchange by exchange."""
+    standby = f"{options.database_url}{'&' if '?' in options.database_url else '?'}default_transaction_read_only=on"
+    with pytest.raises(Unusable, match="no writes") as refused:
+        await Server(replace(options, database_url=standby)).started()
+    assert "--database-url" in refused.value.advice
+
+
 async def test_a_port_that_is_taken(server, options):
     """OSError, and nothing keeps running."""
     port = int((await server.ready).rpartition(":")[2])

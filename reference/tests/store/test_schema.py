@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from protocol3.store.apply_sql import apply_function
-from protocol3.store.database import is_current, migrate
+from protocol3.store.database import DatabaseError, is_current, migrate
 from protocol3.store.tables import TABLES, record_of, row_of
 
 COLUMNS = """
@@ -77,6 +77,21 @@ async def test_an_apply_of_before_is_gone(database, pool):
         assert not await is_current(connection)
         assert await migrate(database) == ["0003_apply_anew.sql"]
         assert await connection.fetchval("select count(*) from pg_proc where proname = 'apply'") == 1
+
+
+async def test_a_database_of_a_newer_version_is_refused(database, pool):
+    """Neither served nor migrated: what this version writes there would not be what the newer one reads."""
+    async with pool.acquire() as connection:
+        before = await connection.fetchval("select xmin::text from pg_proc where proname = 'apply'")
+        await connection.execute("insert into migration (name) values ('9999_later.sql')")
+        try:
+            with pytest.raises(DatabaseError, match="newer"):
+                await is_current(connection)
+            with pytest.raises(DatabaseError, match="newer"):
+                await migrate(database)
+        finally:
+            await connection.execute("delete from migration where name = '9999_later.sql'")
+        assert await connection.fetchval("select xmin::text from pg_proc where proname = 'apply'") == before
 
 
 async def test_a_database_that_lacks_a_migration_is_not_current(pool):
