@@ -246,3 +246,11 @@ async def test_a_reader_that_stops_is_cut_off(start, monkeypatch):
     await wire.send(wire.request("/v1/post", b"1"))
     await called.wait()
     await edge.gone()
+
+
+async def test_an_exchange_that_never_waits_took_some_time(start):
+    """Its time is not that of the loop, which uvloop keeps for a whole turn."""
+    seen = []
+    wire = await (await start(observers=[seen.append])).connect()
+    await wire.get("/v1/nowhere")
+    assert [exchange.seconds > 0 for exchange in seen] == [True]
