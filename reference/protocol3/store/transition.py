@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -64,7 +64,7 @@ class Transitions:
         `key` names the aggregate: transitions of one aggregate queue up inside this process, a courtesy that keeps
         misses away. Raises `Refusal` for a rejection and `unavailable` when the guards never held.
         """
-        async with self._mutex(key), self.pool.acquire() as connection:
+        async with self._mutex(key), self._connection() as connection:
             loaded = await load(connection)
             verdict = decide(loaded, Fresh(os.urandom(16)))
             if isinstance(verdict, Replay):
@@ -151,6 +151,9 @@ class Transitions:
     async def _write(self, connection: Connection, verdict: Accepted) -> bool:
         """Everything or, False, nothing; committed with the transaction around it, without one at once."""
         return bool(await connection.fetchval(APPLY, *arguments(verdict)))
+
+    def _connection(self) -> AbstractAsyncContextManager[Connection]:
+        return self.pool.acquire()
 
     @asynccontextmanager
     async def _mutex(self, key: Hashable) -> AsyncIterator[None]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
 from typing import Final, TypeAlias
 
@@ -51,6 +52,9 @@ select {now(t.scope_id)} >= least(a.lease_expires_at, a.authority_deadline)
 from task t join attempt a on a.id = t.current_attempt_id where t.id = $1
 """
 
+#: Transitions that rules hold at a time in one process; the pool has more connections than that.
+HELD_INSIDE: Final = 24
+
 _log: Final = logging.getLogger("protocol3.controls")
 
 Operation: TypeAlias = "Callable[[Command], Awaitable[JsonValue | bytes]]"
@@ -71,6 +75,15 @@ class FaultyTransitions(Transitions):
     ) -> None:
         super().__init__(pool, on_commit=on_commit, virtual=True)
         self._faults = faults
+        self._inside = asyncio.Semaphore(HELD_INSIDE)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        """Few at a time that a rule may hold together with it: other scopes shall not notice (TST-003, TST-026)."""
+        async with AsyncExitStack() as stack:
+            if self._faults.expected("locked") or self._faults.expected("written"):
+                await stack.enter_async_context(self._inside)
+            yield await stack.enter_async_context(self.pool.acquire())
 
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
         return not self._faults.expected("locked") and await super()._applied(connection, verdict)

@@ -47,6 +47,8 @@ _act: Final = word_reader(get_args(ActKind))
 _ROUTES: Final = {(route.method, route.path) for route in ROUTES}
 #: A read; and polls, several of which may be served by one claim: that is a step of its own.
 _UNGUARDED: Final = frozenset({"/v1/workflows/activations/context", "/v1/acquisitions"})
+#: After these a client reads no body, so one would be taken for the beginning of the next reply.
+_BODILESS: Final = frozenset({204, 205, 304})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,8 @@ class Act:
                 case "status":
                     status = f.required("status", integer, FAULT_STATUS_MIN, FAULT_STATUS_MAX)
                     bare = "body" not in f
+                    if status in _BODILESS and not bare:
+                        raise invalid(f"{at}.body", f"a reply {status} has none")
                     return cls(kind=kind, status=status, bare=bare, body=None if bare else f.raw("body"))
                 case _:
                     return cls(kind=kind)

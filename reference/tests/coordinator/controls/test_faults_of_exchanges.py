@@ -8,8 +8,11 @@ import json
 import asyncpg
 import pytest
 
+from protocol3.coordinator.controls.parts import ControlledParts
+from protocol3.coordinator.controls.places import HELD_INSIDE
 from protocol3.coordinator.http.exchange import Exchanges
 
+TASK = {"queue": "q", "program": {"id": "hello", "version": "1"}, "data": None}
 FAULTS, CANCEL = "/testing/v1/faults", "/v1/tasks/cancel"
 STATUS = {"kind": "status", "status": 418, "body": {"any": [1, 1.0]}}
 BODIES = {
@@ -71,6 +74,32 @@ async def test_an_exchange_is_held(server, connection, where):
     assert await server.post(f"{FAULTS}/release") == {"released": 1}
     assert await cancelling == (200, "cancelled")
     assert (await server.get(FAULTS))["held"] == []
+
+
+@pytest.mark.parametrize("where", ["locked", "written"])
+async def test_many_held_exchanges_leave_the_others_their_connections(server, wire, where):
+    """TST-003, TST-026: of more than the process has connections, few hold one, and another scope does not notice."""
+    await server.fault("/v1/tasks", {"kind": "delay", "ms": 0}, times=None)
+    await server.fault("/v1/tasks", "hold", where, times=None)
+    many = [asyncio.create_task(server.submit(f"key {n}")) for n in range(ControlledParts.pool_size + 5)]
+    await until_hits(server, len(many), HELD_INSIDE)
+    other = wire(server.scope["namespace"][:90] + "-other")
+    other.url = server.url
+    async with asyncio.timeout(20):
+        await other.submit()
+    assert len((await server.get(FAULTS))["held"]) == HELD_INSIDE
+    await server.post(f"{FAULTS}/clear")
+    assert len({task["task_id"] for task in await asyncio.gather(*many)}) == len(many)
+
+
+@pytest.mark.parametrize("status", [204, 299, 304, 599])
+async def test_statuses_that_the_contract_does_not_use(server, status):
+    """TST-031: any that HTTP allows, registered or not."""
+    await server.fault("/v1/tasks", {"kind": "status", "status": status})
+    command = {"idempotency_key": "k", "input": TASK | server.scope}
+    head, _, body = (await server.raw("POST", "/v1/tasks", command)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert body == b""
 
 
 async def test_a_delay(server):
