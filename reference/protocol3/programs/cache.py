@@ -138,7 +138,7 @@ class PackageCache:
             staging.mkdir(mode=0o700)
             write_entry(staging, package)
             staging.rename(final)
-            sync_directory(self._root)
+            self._sync_new(final)
         except BaseException as failure:
             with contextlib.suppress(OSError):
                 remove_tree(staging)
@@ -150,6 +150,16 @@ class PackageCache:
             entry = self._entries[_hex(descriptor)] = _Entry(size, 0)
             self._pin(entry)
         return self._new_pin(descriptor, package.manifest, fingerprint(final))
+
+    def _sync_new(self, entry: Path) -> None:
+        """An entry that might not outlive a power cut is taken back, in one step like an eviction."""
+        try:
+            sync_directory(self._root)
+        except OSError:
+            gone = self._root / (_EVICTING + secrets.token_hex(8))
+            entry.rename(gone)
+            remove_tree(gone)
+            raise
 
     def close(self) -> None:
         """Let the root go. Pins that are still held keep it locked."""
@@ -196,10 +206,11 @@ class PackageCache:
 
     def _evict(self, name: str) -> None:
         """Rename durably, then delete: a half deleted entry is never offered again, and stays charged (PKG-072)."""
-        size = self._entries.pop(name).size
+        size = self._entries[name].size
         gone = self._root / (_EVICTING + secrets.token_hex(8))
         try:
             (self._root / name).rename(gone)
+            del self._entries[name]
             sync_directory(self._root)
             remove_tree(gone)
         except OSError as error:
