@@ -33,7 +33,7 @@ class BrokenDisk:
         make_directory = getattr(os, "mkdir", None) if step.__name__ == "mkdir" else None
 
         def taken(*words: object, **names: object) -> object:
-            if step is make_directory and os.path.isdir(str(words[0])):  # it changes nothing: the error is no matter
+            if step is make_directory and Path(str(words[0])).is_dir():  # it changes nothing: the error is no matter
                 return step(*words, **names)
             self.taken += 1
             if self.taken - 1 == self.at:
