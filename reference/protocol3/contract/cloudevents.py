@@ -30,7 +30,7 @@ _WORKFLOW_IDS: Final = ("ldgworkflowid", "ldgactivationid", "ldgparentworkflowid
 
 
 def external_event(value: JsonValue, at: str) -> dict[str, JsonValue]:
-    """A complete external event, returned as it is (TXT-025, TXT-026, JSON-063). Raises Refusal.
+    """A complete external event, returned as it is (TXT-025, TXT-026, JSON-063). Raises Refusal (EVT-024).
 
     Attributes that look like those of an invocation are plain ones here (TXT-028, EVT-002).
     """

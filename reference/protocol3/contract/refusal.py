@@ -20,6 +20,8 @@ class Refusal(Exception):
 
     `status` is needed only where a code has several (413 and 415 of `invalid_input`). Raises ValueError for a
     code, status or message that the contract does not pair.
+
+    HTTP-094.
     """
 
     def __init__(self, code: str, message: str | None = None, *, status: int | None = None) -> None:

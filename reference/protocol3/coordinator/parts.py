@@ -37,7 +37,10 @@ class Parts:
     obligations: Mapping[str, obligations.Handler] = workflow_handlers.OBLIGATIONS
 
     async def prepare(self, pool: asyncpg.Pool[asyncpg.Record]) -> None:
-        """Look at the database, whose schema is current. Raises DatabaseError if it is not for a process like this."""
+        """Look at the database, whose schema is current. Raises DatabaseError if it is not for a process like this.
+
+        TST-018.
+        """
         async with pool.acquire() as connection:
             if await is_ahead(connection):
                 raise DatabaseError(

@@ -112,7 +112,7 @@ def _match(poll: Poll) -> Verdict | None:
 
 
 def _sequence(poll: Poll) -> Verdict | None:
-    """Sequences start at 1 and leave nothing out (DLV-010)."""
+    """Sequences start at 1 and leave nothing out (DLV-010, DLV-315, DLV-316, DLV-321, DLV-322)."""
     sequence = poll.command.sequence
     if sequence == 0 or sequence > poll.completed + 1:
         return Rejected(code="out_of_order")
@@ -150,7 +150,7 @@ def _busy(poll: Poll) -> Verdict | None:
     return Rejected(code="busy") if _previous_is_live(poll) else None
 
 
-#: The order of section 9.1 after decoding.
+#: The order of section 9.1 after decoding. DLV-314.
 CHECKS: Final = (_session, _match, _sequence, _replay, _busy)
 
 

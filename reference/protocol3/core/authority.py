@@ -41,7 +41,7 @@ def is_stopped(task: Task, attempt: Attempt, now: int) -> bool:
 
 
 def authority(scope: Scope, task: Task, attempt: Attempt, now: int) -> Authority:
-    """The authority at `now`, never a cached one (DLV-050..053)."""
+    """The authority at `now`, never a cached one (DLV-050..053, DLV-323 to DLV-328)."""
     live = is_live(task, attempt, now)
     stopped = is_stopped(task, attempt, now)
     return Authority(

@@ -16,6 +16,8 @@ def cancel_task(loaded: TaskInHand | None, clock: Clock, fresh: Fresh) -> Verdic
     """Replies with the resulting task state. `loaded.attempt` is the current one of an active task.
 
     It has no key: whatever the state, a repeat changes nothing (TASK-211). Whoever commits first decides (TASK-209).
+
+    TASK-232, TASK-235, TASK-239.
     """
     if loaded is None:
         return Rejected(code="not_found")

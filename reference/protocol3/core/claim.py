@@ -51,7 +51,7 @@ def claim_for(
 
 
 def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh, trace: bytes | None = None) -> Assigned:
-    """The new attempt of a queued task that is due, for an admitted poll (DLV-024 to DLV-029)."""
+    """The new attempt of a queued task that is due, for an admitted poll (DLV-024 to DLV-029, TASK-230)."""
     session = poll.session
     assert session is not None
     assert task.state == "queued"

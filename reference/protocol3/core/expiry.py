@@ -15,6 +15,8 @@ def expire(entry: Agenda, loaded: TaskInHand | None, clock: Clock, fresh: Fresh)
     Until then nobody could claim the task or act for the attempt (DLV-111, DLV-113). An entry may be early: then it
     moves to the instant at which the attempt really ends. It may also be stale, since a scan that waited read it before
     it was removed: then nothing is left to do.
+
+    TASK-235, DLV-343.
     """
     if loaded is None or loaded.attempt is None:
         return Replay(reply=False)

@@ -48,6 +48,8 @@ def finalise(draft: Draft, task: Task, attempt: Attempt, *, clock: Clock, fresh:
 
     Called after a confirmed settlement, a quiescence confirmation, an expiry, and a cancel of an expired attempt
     (TASK-207). Attempt and task end at the same instant (TASK-129); a retry keeps what was submitted (DLV-117).
+
+    TASK-238, DLV-343, DLV-345, DLV-346, DLV-347.
     """
     attempt_state, task_state = _outcome(task, attempt)
     draft.write(replace(attempt, state=attempt_state, finished_at=clock.now))
@@ -63,7 +65,10 @@ def finalise(draft: Draft, task: Task, attempt: Attempt, *, clock: Clock, fresh:
 
 
 def end_task(draft: Draft, task: Task, state: TaskState, attempt_id: str | None, *, clock: Clock, fresh: Fresh) -> Task:
-    """The terminal transition: history, and one obligation if a workflow owns the task (RCV-001)."""
+    """The terminal transition: history, and one obligation if a workflow owns the task (RCV-001).
+
+    TASK-236, TASK-237, TASK-239.
+    """
     assert state == "succeeded" or state == "failed" or state == "cancelled"
     task = append(draft, replace(task, state=state, terminal_at=clock.now), clock.now, attempt_id, state)
     draft.write(task)
@@ -85,7 +90,10 @@ def is_terminal(task: Task) -> bool:
 
 
 def _outcome(task: Task, attempt: Attempt) -> tuple[AttemptState, TaskState]:
-    """States of the attempt and of the task (part 10 section 14.2 steps 1 to 4; DLV-114, DLV-115, DLV-119, ACT-041)."""
+    """States of the attempt and of the task (part 10 section 14.2 steps 1 to 4; DLV-114, DLV-115, DLV-119, ACT-041).
+
+    DLV-337 to DLV-341, TASK-240, DLV-356.
+    """
     if task.cancel_requested_at is not None:  # TASK-206, TASK-208
         return "cancelled" if attempt.quiescence == "confirmed" else "lost", "cancelled"
     retry: TaskState = "queued" if task.attempt_count < task.max_attempts else "failed"

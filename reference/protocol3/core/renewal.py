@@ -69,6 +69,7 @@ def _live(asked: Renewing) -> Verdict | None:
 
 
 def _sequence(asked: Renewing) -> Verdict | None:
+    """DLV-330, DLV-331, DLV-333, DLV-334."""
     task, attempt = _held(asked)
     command, accepted = asked.command, attempt.renew_sequence
     if command.sequence == 0 or command.sequence > accepted + 1:
@@ -82,7 +83,7 @@ def _sequence(asked: Renewing) -> Verdict | None:
     return None
 
 
-#: The order of section 11.2.
+#: The order of section 11.2. DLV-329.
 CHECKS: Final = (_session, _cursor, _found, _owner, _live, _sequence)
 
 
@@ -115,7 +116,7 @@ def _accept(asked: Renewing) -> Verdict:
 
 
 def _authorises(task: Task, attempt: Attempt, now: int) -> bool:
-    """DLV-058 to DLV-060: the first dispatch of an attempt that may still run."""
+    """DLV-058 to DLV-060, TASK-231: the first dispatch of an attempt that may still run."""
     return not attempt.may_have_started and attempt.settled_at is None and not is_stopped(task, attempt, now)
 
 

@@ -103,7 +103,10 @@ def _trace(asked: Settling) -> Verdict | None:
 
 
 def _report(asked: Settling) -> Verdict | None:
-    """Identity, program and digest are those of the attempt, before any liveness (DLV-078, DLV-079)."""
+    """Identity, program and digest are those of the attempt, before any liveness (DLV-078, DLV-079).
+
+    DLV-335, DLV-355.
+    """
     return None if asked.command.report.identity == asked.expected else Rejected(code="conflict")
 
 
@@ -130,11 +133,12 @@ def _settle_live(asked: Settling) -> Verdict | None:
     return _lost_unless_live(*_held(asked.task, asked.attempt), asked.clock)
 
 
-#: The order of section 12.3, from step 2.
+#: The order of section 12.3, from step 2. DLV-336.
 SETTLE_CHECKS: Final = (_found, _owner, _trace, _report, _size, _replay, _settle_live)
 
 
 def _accept(asked: Settling, fresh: Fresh) -> Verdict:
+    """TASK-233."""
     task, attempt = _held(asked.task, asked.attempt)
     until = live_until(attempt)
     command, encoded = asked.command, asked.encoded
@@ -193,7 +197,7 @@ class Confirming:
 
 
 def confirm_quiescence(asked: Confirming, fresh: Fresh) -> Verdict:
-    """Replies with the task state (DLV-100 to DLV-105)."""
+    """Replies with the task state (DLV-100 to DLV-105, TASK-234)."""
     refused = judged(CONFIRM_CHECKS, asked)
     if refused is not None:
         return refused
@@ -233,7 +237,7 @@ def _reported(asked: Confirming) -> Verdict | None:
     return None
 
 
-#: The order of section 13.
+#: The order of section 13. DLV-342.
 CONFIRM_CHECKS: Final = (_confirm_found, _confirm_owner, _already_confirmed, _confirm_live, _reported)
 
 

@@ -43,7 +43,7 @@ def submit(
     clock: Clock,
     fresh: Fresh,
 ) -> Verdict:
-    """Replies with the task and its body, new or as they stand (TASK-100, TASK-104).
+    """Replies with the task and its body, new or as they stand (TASK-100, TASK-104, TASK-229).
 
     `identity` and `data` (compact) are those of the input, made once however often this is decided.
     The insertion of the key is the guard: who loses is decided again and finds the winner (TASK-110).

@@ -64,7 +64,7 @@ def digest_of(archive: bytes) -> str:
 
 
 def verify(archive: bytes, descriptor: Descriptor | None = None) -> Package:
-    """Check the whole profile, against ``descriptor`` when there is one (PKG-004, PKG-012, PKG-026).
+    """Check the whole profile, against ``descriptor`` when there is one (PKG-004, PKG-012, PKG-026, PKG-087).
 
     Raises :class:`ProgramError`; for a hard limit ``invalid_input``, never ``capacity`` (PKG-028).
     """

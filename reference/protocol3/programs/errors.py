@@ -19,7 +19,7 @@ class ProgramError(Exception):
 
 
 class PublicationError(ProgramError):
-    """A verified artifact could not be published. ``code`` is the publication vocabulary of PKG-053…059."""
+    """A verified artifact could not be published. ``code`` is the publication vocabulary of PKG-053…059 (PKG-088)."""
 
     def __init__(self, code: PublicationCode, message: str) -> None:
         super().__init__("integrity" if code == "immutable_conflict" else "io", message)

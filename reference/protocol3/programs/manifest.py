@@ -75,7 +75,7 @@ def require_platform(manifest: Manifest, host: Platform) -> None:
 
 
 def parse_manifest(raw: bytes) -> Manifest:
-    """Shape first (PKG-001, ``integrity``), then the value rules in the order of PKG-002."""
+    """Shape first (PKG-001, ``integrity``), then the value rules in the order of PKG-002 (PKG-086)."""
     if len(raw) > limits.MANIFEST_BYTES:
         raise ProgramError("integrity", f"the manifest is larger than {limits.MANIFEST_BYTES} bytes")
     try:

@@ -120,7 +120,7 @@ async def read(connection: Connection, scope_id: int) -> Times:
 
 
 async def advance(connection: Connection, scope_id: int, *, by: int | None, hold: bool) -> int:
-    """Move a scope ahead in one transaction and return by how much. Raises BeyondTime and changes nothing.
+    """Move a scope ahead in one transaction and return by how much. Raises BeyondTime and changes nothing (TST-011).
 
     TST-010, TST-014 to TST-016.
 

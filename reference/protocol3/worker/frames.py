@@ -65,7 +65,7 @@ class RuntimeRequest:
 
 
 def decode_frame(line: bytes) -> Frame:
-    """One line of a program process. Raises ``protocol`` (RUN-028)."""
+    """One line of a program process. Raises ``protocol`` (RUN-028, RUN-114)."""
     try:
         frame = decode(line)
     except InvalidJson as error:
@@ -89,7 +89,7 @@ def is_closing(frame: Frame, protocol: int) -> bool:
 
 
 def invoke_frame(invocation: Invocation, limit: int) -> bytes:
-    """The event goes in as it came (RUN-040). Raises ``invalid_input`` above the limit (RUN-030, WRK-063)."""
+    """The event goes in as it came (RUN-040). Raises ``invalid_input`` above the limit (RUN-030, WRK-063, RUN-114)."""
     event = invocation.event
     frame: Frame = {
         "v": invocation.protocol,

@@ -50,7 +50,7 @@ class Launcher:
 
 
 class ProgramProcess:
-    """A process, its pipes and its private working directory. It owns ``pin`` until :meth:`clean_up` is done.
+    """A process, its pipes and its private working directory. It owns ``pin`` until :meth:`clean_up` is done (RUN-117).
 
     The directory is new, outside the package, and kept for all invocations (RUN-006). The environment is the worker's
     (RUN-007), the group its own (RUN-008).

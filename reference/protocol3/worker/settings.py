@@ -27,7 +27,7 @@ class InvalidSetting(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """Pauses and bounds of the worker, in milliseconds; the defaults are the contract's."""
+    """Pauses and bounds of the worker, in milliseconds; the defaults are the contract's (WRK-098)."""
 
     idle_delay_ms: int = limits.IDLE_DELAY_MS
     retry_delay_ms: int = limits.RETRY_DELAY_MS
@@ -102,7 +102,7 @@ class ProgramSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings(ProgramSettings):
-    """Everything a connected worker needs (WRK-002).
+    """Everything a connected worker needs (WRK-002, WRK-098).
 
     ``display_name`` is for people: it is in the worker's first line and in its traces, and in no exchange.
     """

@@ -171,7 +171,7 @@ def test_identifiers(name: str, path: str, limit: int) -> None:
 
 @pytest.mark.parametrize(("name", "path", "low", "high"), INTEGERS)
 def test_integers(name: str, path: str, low: int, high: int) -> None:
-    """JSON-027, TXT-040."""
+    """JSON-027, TXT-040, TASK-212."""
     place = path.rpartition(".")[2]
     for accepted in {low, high}:
         accept(name, with_value(name, path, accepted))
@@ -198,7 +198,7 @@ def test_sizes(name: str, path: str, measured: str, limit: int) -> None:
 
 @pytest.mark.parametrize(("name", "path", "limit"), DEPTHS)
 def test_depths(name: str, path: str, limit: int) -> None:
-    """JSON-031, JSON-032."""
+    """JSON-031, JSON-032, JSON-085."""
     accept(name, with_value(name, path, nested(limit)))
     refuse(name, with_value(name, path, nested(limit + 1)), f"deeper than {limit}")
 

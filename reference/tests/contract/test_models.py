@@ -92,6 +92,7 @@ def refusal_of(sample: Document, document: Any) -> str:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_round_trip(name: str) -> None:
+    """TASK-222, DISC-027, WF-066, ACT-049, LOC-013, CHD-060, FRK-022, EVT-023, TMR-024."""
     document = SAMPLES[name]["document"]
     assert canonical(parse(SAMPLES[name], document)) == canonical(document)
 
@@ -137,7 +138,10 @@ def test_wrong_type(name: str, path: str) -> None:
 
 @pytest.mark.parametrize(("name", "path"), OBJECTS, ids=[f"{n}-{p}" for n, p in OBJECTS])
 def test_unknown_member(name: str, path: str) -> None:
-    """JSON-080, DLV-073: refused by name, or ignored and not written again."""
+    """JSON-080, DLV-073: refused by name, or ignored and not written again.
+
+    DISC-027, WF-066, ACT-049, LOC-013, CHD-060, FRK-022, EVT-023.
+    """
     sample = SAMPLES[name]
     document = edited(sample["document"], f"{path}.unheard_of".lstrip("."), lambda holder, key: holder.update({key: 1}))
     if path.endswith("event") and path in sample["lenient"]:

@@ -72,7 +72,7 @@ def test_verdict(section: str, case: Case) -> None:
 
 @cases("external_event")
 def test_external_event(case: Case) -> None:
-    """TXT-020…TXT-026, TXT-027, TXT-028."""
+    """TXT-020…TXT-026, TXT-027, TXT-028, EVT-024."""
     event = {name: value for name, value in (EVENT | case["value"]).items() if value != "__DELETE__"}
     assert accepts(lambda value: external_event(value, "at"), event) is (case["verdict"] == "accept")
 

@@ -58,7 +58,7 @@ async def test_traversal(client, limit, sizes):
     ],
 )
 async def test_filters(client, filters, positions):
-    """DISC-006 to DISC-008: exact, combined with AND; the tie is left out here."""
+    """DISC-006 to DISC-008, DISC-026: exact, combined with AND; the tie is left out here."""
     expected = await fill(client)
     wanted = [expected[n] for n in positions]
     assert [task for task in chain(*await pages(client, 2, **filters)) if task in expected[:4]] == wanted

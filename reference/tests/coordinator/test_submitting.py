@@ -83,6 +83,15 @@ async def test_a_replay_never_asks_the_program_store(client, programs, refused):
     assert programs.asked == 1
 
 
+async def test_values_come_before_the_key_and_the_key_before_the_program(client, programs, refused):
+    """TASK-214: a value that is wrong is refused under a taken key; a conflict is found while the store is away."""
+    await client.submit()
+    programs.failure = ProgramError("io", "gone")
+    assert await refused(client.submit(trace={"traceparent": "no", "tracestate": None})) == "invalid_input"
+    assert await refused(client.submit(data="other")) == "conflict"
+    assert await refused(client.submit("new")) == "unavailable"
+
+
 async def test_a_competitor_commits_while_resolution_fails(client, programs):
     """TASK-109: its binding is used for the reply."""
     asked, answer = asyncio.Event(), asyncio.Event()

@@ -92,9 +92,15 @@ def test_different_settlement(make, word, column, expected):
 
 
 @pytest.mark.parametrize("column", "ABCDEFG")
-@pytest.mark.parametrize("field", ["event_id", "run_id", "attempt_no", "digest", "program_version", "traceparent"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("event_id", "run_id", "attempt_no", "digest", "program_version", "traceparent", "tracestate"),
+        *("workflow_id", "activation_id", "parent_workflow_id", "root_workflow_id"),
+    ],
+)
 def test_settlement_of_another_identity(make, word, column, field):
-    """DLV-078, DLV-079: a report that belongs to something else is a conflict in every column."""
+    """DLV-078, DLV-079, DLV-335, DLV-355: a report that belongs to something else is a conflict in every column."""
     task, attempt = make.situation(column)
     command = make.command()
     changed = replace(command.report.identity, **{field: 9 if field == "attempt_no" else "other"})
@@ -102,10 +108,24 @@ def test_settlement_of_another_identity(make, word, column, field):
     assert word(settle(make.settling(command, task, attempt), make.fresh())) == "conflict"
 
 
+@pytest.mark.parametrize("field", ["workflow_id", "activation_id", "parent_workflow_id", "root_workflow_id"])
+def test_settlement_that_lacks_what_the_event_has(make, word, field):
+    """DLV-335: the reverse of an identity that the event lacks."""
+    lineage = {"parent_workflow_id": "p", "root_workflow_id": "r"}
+    task = make.task(workflow_id="wf", activation=True, **lineage)
+    expected = replace(make.command().report.identity, workflow_id="wf", activation_id=task.id, **lineage)
+    command = make.command()
+    for given, verdict in ((expected, "accepted"), (replace(expected, **{field: None}), "conflict")):
+        report = replace(command.report, identity=given)
+        asked = replace(make.settling(command, task, make.attempt()), expected=expected)
+        asked = replace(asked, command=replace(command, report=report))
+        assert word(settle(asked, make.fresh())) == verdict
+
+
 @pytest.mark.parametrize("column", "ABCDEFG")
 @pytest.mark.parametrize("field", ["lease_id", "generation", "worker_session_id", "consumer_id"])
 def test_settlement_by_another_owner(make, word, column, field):
-    """Section 12.3 step 3: before the report's identity, in every column."""
+    """Section 12.3 step 3: before the report's identity, in every column (DLV-355)."""
     task, attempt = make.situation(column)
     owner = make.owner(**{field: 9 if field in ("generation", "consumer_id") else "other"})
     command = make.command(owner=owner)
@@ -114,7 +134,7 @@ def test_settlement_by_another_owner(make, word, column, field):
 
 @pytest.mark.parametrize("missing", ["task", "attempt"])
 def test_settlement_of_nothing(make, word, missing):
-    """Section 12.3 step 2."""
+    """Section 12.3 step 2 (DLV-355)."""
     task = None if missing == "task" else make.task()
     assert word(settle(make.settling(make.command(), task, None), make.fresh())) == "not_found"
     assert word(confirm_quiescence(make.confirming(task, None), make.fresh())) == "not_found"

@@ -14,7 +14,7 @@ def shown(make, task, attempt, now=None):
 
 
 def test_fresh_claim(make):
-    """DLV-028: nothing renewed, nothing dispatched, the whole budget left."""
+    """DLV-028, DLV-323, DLV-326: nothing renewed, nothing dispatched, the whole budget left."""
     attempt = make.attempt(claimed_at=make.now, deadline=make.now + 300_000, lease_expires_at=make.now + 60_000)
     view = shown(make, make.task(), attempt)
     assert view.to_json() == {
@@ -56,7 +56,10 @@ def test_fresh_claim(make):
     ],
 )
 def test_remaining_and_permission(make, task, attempt, now, expected):
-    """DLV-050 to DLV-053, TASK-045: strictly before; stopped work keeps its lease and loses its budget."""
+    """DLV-050 to DLV-053, TASK-045: strictly before; stopped work keeps its lease and loses its budget.
+
+    DLV-324, DLV-325, DLV-327, DLV-328.
+    """
     attempt = make.attempt(**{**DISPATCHED, "authority_deadline": 10**16, **attempt})
     view = shown(make, make.task(**task), attempt, make.now + now)
     remaining, execution, stopped, allowed = expected

@@ -34,7 +34,10 @@ def test_repeated_cancel(make, lease_left):
 
 @pytest.mark.parametrize("attempts", [0, 2])
 def test_queued_task(make, written, reasons, attempts):
-    """TASK-200, TASK-201: terminal at once, history without attempt, the earlier attempt untouched."""
+    """TASK-200, TASK-201: terminal at once, history without attempt, the earlier attempt untouched.
+
+    TASK-232, TASK-239.
+    """
     latest = "att" if attempts else None
     task = make.queued(attempt_count=attempts, latest_attempt_id=latest, available_at=make.now + 4_000)
     verdict = cancel(make, task)
@@ -56,7 +59,7 @@ def test_queued_task(make, written, reasons, attempts):
     ],
 )
 def test_live_attempt(make, written, reasons, lease_left, authority_left, lease, authority):
-    """TASK-202, TASK-203: intent recorded, authority capped and never extended."""
+    """TASK-202, TASK-203, TASK-232: intent recorded, authority capped and never extended."""
     now = make.now
     attempt = make.attempt(lease_expires_at=now + lease_left, authority_deadline=now + authority_left)
     verdict = cancel(make, make.task(), attempt)
@@ -73,7 +76,7 @@ def test_live_attempt(make, written, reasons, lease_left, authority_left, lease,
 
 @pytest.mark.parametrize("report", [None, "success"])
 def test_expired_attempt(make, written, reasons, report):
-    """TASK-210: cancelled and expired in one step, an unconfirmed success included."""
+    """TASK-210, TASK-235: cancelled and expired in one step, an unconfirmed success included."""
     attempt = make.attempt(
         lease_expires_at=make.now, verdict=report, settled_at=None if report is None else make.now - 1
     )

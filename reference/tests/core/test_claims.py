@@ -20,7 +20,7 @@ def first_poll(make, **changes):
 
 
 def test_new_attempt(make, written, reasons):
-    """DLV-024, DLV-026, DLV-027: every field of a claim."""
+    """DLV-024, DLV-026, DLV-027, TASK-230: every field of a claim."""
     task = make.queued(attempt_count=1, latest_attempt_id="att0", attempt_timeout_ms=60_000)
     verdict = claim_for([first_poll(make)], [(task, make.body())], make.fresh())
     attempt, claimed, now = written(verdict, r.Attempt), written(verdict, r.Task), make.now

@@ -12,7 +12,7 @@ from protocol3.core.acquisition import complete_empty, judge
 
 
 def test_order_of_checks():
-    """N8: session, match, sequence rules, busy."""
+    """N8: session, match, sequence rules, busy (DLV-314)."""
     names = [check.__name__ for check in acquisition.CHECKS]
     assert names == ["_session", "_match", "_sequence", "_replay", "_busy"]
 
@@ -22,7 +22,7 @@ def test_order_of_checks():
     [(0, "out_of_order"), (3, "obsolete_operation"), (4, "replay"), (5, "busy"), (6, "out_of_order")],
 )
 def test_live_assignment(make, word, sequence, expected):
-    """DLV-010, DLV-016."""
+    """DLV-010, DLV-016, DLV-315, DLV-316, DLV-322."""
     assert word(judge(make.poll(sequence=sequence))) == expected
 
 
@@ -38,7 +38,7 @@ def test_first_sequence(make, word, sequence, expected):
 
 @pytest.mark.parametrize(("sequence", "expected"), [(4, "replay"), (5, "admitted")])
 def test_after_an_empty_one(make, word, sequence, expected):
-    """DLV-012: empty stays empty."""
+    """DLV-012, DLV-321: empty stays empty."""
     cursor = make.cursor(task_id=None, attempt_id=None)
     verdict = judge(make.poll(sequence=sequence, cursor=cursor, task=None, attempt=None, body=None))
     assert word(verdict) == expected

@@ -63,7 +63,10 @@ CASES = [
 
 @pytest.mark.parametrize(("report", "left", "cancelled", "quiescence", "attempt_state", "task_state", "reason"), CASES)
 def test_every_ending(make, written, reasons, report, left, cancelled, quiescence, attempt_state, task_state, reason):
-    """Section 14.2, reached by confirmation where quiescence is confirmed and by expiry otherwise."""
+    """Section 14.2, reached by confirmation where quiescence is confirmed and by expiry otherwise.
+
+    TASK-234 to TASK-238, DLV-337 to DLV-341, DLV-343, DLV-345 to DLV-347, TASK-240, DLV-356.
+    """
     now = make.now
     task = make.task(
         attempt_count=1 if left else 3, max_attempts=3, cancel_requested_at=now - 4_000 if cancelled else None

@@ -10,7 +10,7 @@ from protocol3.core.renewal import renew
 
 
 def test_order_of_checks():
-    """N8: the checks are the chapter's list, in its order."""
+    """N8: the checks are the chapter's list, in its order (DLV-329)."""
     names = [check.__name__ for check in renewal.CHECKS]
     assert names == ["_session", "_cursor", "_found", "_owner", "_live", "_sequence"]
 
@@ -69,7 +69,7 @@ def test_session_that_cannot_hold_the_attempt(make, word, session):
     ],
 )
 def test_sequence_table(make, word, last, sequence, intent, expected):
-    """DLV-057, DLV-068."""
+    """DLV-057, DLV-068, DLV-330, DLV-331, DLV-333, DLV-334."""
     attempt = make.attempt(renew_sequence=last, renew_intent="dispatch" if last else None)
     verdict = renew(make.renewing(sequence=sequence, intent=intent, attempt=attempt))
     assert word(verdict) == expected
@@ -114,7 +114,7 @@ def test_lease_is_cut_by_authority_and_session(make, written, session_left, auth
     ids=["first", "again", "cancelled", "past-deadline", "reported", "keep-alive", "keep-alive-after"],
 )
 def test_dispatch_authorisation(make, written, reasons, intent, task, attempt, authorised, allowed):
-    """DLV-058 to DLV-062: the record is written once, for the first dispatch of an attempt that may run."""
+    """DLV-058 to DLV-062, TASK-231: the record is written once, for the first dispatch of an attempt that may run."""
     verdict = renew(make.renewing(intent=intent, task=make.task(**task), attempt=make.attempt(**attempt)))
     assert reasons(verdict) == (["dispatch_authorized"] if authorised else [])
     assert written(verdict, r.Attempt).may_have_started is (authorised or attempt.get("may_have_started", False))

@@ -19,7 +19,7 @@ BAD_TRACE = TraceContext(traceparent="00-zz", tracestate=None)
 
 
 def test_order_of_checks():
-    """N8: section 12.3 from step 2, and section 13."""
+    """N8: section 12.3 from step 2, and section 13 (DLV-336, DLV-342)."""
     assert [check.__name__ for check in settlement.SETTLE_CHECKS] == [
         "_found",
         "_owner",
@@ -134,7 +134,7 @@ def test_unconfirmed_acceptance(make, written, reasons):
 
 
 def test_confirmed_acceptance(make, written, reasons):
-    """DLV-083: one transaction, one instant, one receipt."""
+    """DLV-083, TASK-233: one transaction, one instant, one receipt."""
     verdict = settle(make.settling(make.command(), make.task(), make.attempt()), make.fresh())
     assert reasons(verdict) == ["report_accepted", "succeeded"]
     assert written(verdict, r.Task).terminal_at == written(verdict, r.Attempt).finished_at == make.now  # TASK-129

@@ -24,7 +24,7 @@ def decide(make, asked, submitted=None):
 
 
 def test_first_acceptance(make, written, reasons):
-    """TASK-100, TASK-101."""
+    """TASK-100, TASK-101, TASK-229."""
     verdict = decide(make, command(correlation_key="c"))
     task, body, key = (written(verdict, kind) for kind in (r.Task, r.TaskBody, r.Submission))
     assert (task.state, task.submitted_at, task.available_at) == ("queued", make.now, make.now)

@@ -18,7 +18,7 @@ TRACE = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "a=1"}
 
 
 def test_snapshot_of_a_submitted_task(make):
-    """TASK-051: exactly thirteen members, defaults written out, data as submitted."""
+    """TASK-051, TASK-213: exactly thirteen members, defaults written out, data as submitted."""
     body = make.body(data=b'{"b":1.0,"a":-0.0}', origin_trace=encode(TRACE))
     document = decode(task_views.snapshot(make.scope, make.queued(correlation_key=""), body))
     snapshot = TaskSnapshot.from_json(document)
@@ -83,20 +83,20 @@ def result(make, task, attempt=None, settlement=None):
 
 
 def test_results_of_unfinished_tasks(make):
-    """TASK-125, TASK-126: null while active or queued, whatever has been reported."""
+    """TASK-125, TASK-126, TASK-215: null while active or queued, whatever has been reported."""
     assert result(make, make.task(), *make.situation("B")[1:], make.stored(make.command())) is None
     assert result(make, make.queued(attempt_count=1, latest_attempt_id="att")) is None
 
 
 def test_result_of_a_cancelled_task(make):
-    """TASK-127: names no attempt and no output."""
+    """TASK-127, TASK-218: names no attempt and no output."""
     task = make.task(state="cancelled", current_attempt_id=None, terminal_at=make.now, cancel_requested_at=make.now)
     assert result(make, task, make.attempt(), make.stored(make.command())) == {"kind": "cancelled"}
 
 
 @pytest.mark.parametrize("column", ["E", "F"])
 def test_result_of_a_success(make, column):
-    """TASK-062, TASK-065, DLV-114: quiescence comes from the attempt, not from the command."""
+    """TASK-062, TASK-065, DLV-114, TASK-216: quiescence comes from the attempt, not from the command."""
     task, attempt = make.situation(column)
     stored = make.stored(make.command(quiescence="unconfirmed"))
     assert result(make, task, attempt, stored) == {
@@ -114,7 +114,7 @@ def ended(make, **attempt):
 
 
 def test_result_of_a_program_failure(make):
-    """Section 3.5, `application`."""
+    """Section 3.5, `application` (TASK-217, TASK-219)."""
     task, attempt = ended(make, verdict="application", settled_at=1, may_have_started=True)
     outcome = result(make, task, attempt, make.stored(make.command(outcome=make.program_failure())))
     assert outcome["failure"] == {"kind": "application", "error": {"kind": "k", "message": "m"}}
@@ -122,7 +122,7 @@ def test_result_of_a_program_failure(make):
 
 @pytest.mark.parametrize("cleanup", [None, {"kind": "io", "message": "x"}])
 def test_result_of_an_execution_failure(make, cleanup):
-    """DLV-089: error, phase and cleanup_error unchanged, the latter always there."""
+    """DLV-089, TASK-217, TASK-220: error, phase and cleanup_error unchanged, the latter always there."""
     command = make.command(error="protocol")
     if cleanup is not None:
         error = replace(command.report.error, kind="io", message="x")
@@ -140,7 +140,7 @@ def test_result_of_an_execution_failure(make, cleanup):
 
 @pytest.mark.parametrize("started", [False, True])
 def test_result_of_a_lost_attempt(make, started):
-    """TASK-063."""
+    """TASK-063, TASK-221."""
     task, attempt = ended(make, state="lost", may_have_started=started)
     outcome = result(make, task, attempt)
     assert outcome["failure"] == {"kind": "attempt_lost"}

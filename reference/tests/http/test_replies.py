@@ -95,7 +95,7 @@ def given(result):
     ],
 )
 async def test_refusals_of_operations(edge, wire, refusal, body):
-    """HTTP-064…066, TASK-019, TASK-020"""
+    """HTTP-064…066, TASK-019, TASK-020, HTTP-094"""
 
     async def act():
         raise refusal

@@ -85,7 +85,7 @@ def test_a_truncated_archive_is_integrity(archive: Build, entry: Entry) -> None:
 
 
 def test_the_number_of_entries_is_limited(archive: Build, entry: Entry) -> None:
-    """PKG-014: 4096 with directories pass, 0 and 4097 are invalid input."""
+    """PKG-014, PKG-087: 4096 with directories pass, 0 and 4097 are invalid input."""
     names = [f"d{number}/".encode() for number in range(limits.ARCHIVE_ENTRIES)]
     assert verify(archive(*(entry(name, method=0) for name in names[1:])))
     assert kind_of(archive(*(entry(name, method=0) for name in names))) == "invalid_input"
@@ -202,7 +202,7 @@ def test_parents_may_be_implied_or_written(archive: Build, entry: Entry) -> None
 
 
 def test_sizes_are_limited(archive: Build, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PKG-022, PKG-023: the limits themselves pass, one byte more is invalid input."""
+    """PKG-022, PKG-023, PKG-087: the limits themselves pass, one byte more is invalid input."""
     raw = archive(entry(b"a", b"x" * 300), entry(b"b", b"y" * 300))
     manifest_size = verify(raw).expanded_bytes - 600
     for name, fits in (
@@ -224,7 +224,7 @@ def test_a_member_never_expands_beyond_its_declared_size(archive: Build, entry: 
 
 
 def test_the_manifest_must_be_a_root_file(archive: Build, entry: Entry) -> None:
-    """PKG-024."""
+    """PKG-024, PKG-086."""
     assert kind_of(archive(entry(b"a.py", b"1"), manifest=False)) == "integrity"
     assert kind_of(archive(entry(b"sub/ledgence-program.json", b"{}"), manifest=False)) == "integrity"
     assert kind_of(archive(entry(b"ledgence-program.json/", method=0), manifest=False)) == "integrity"

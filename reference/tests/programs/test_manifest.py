@@ -62,7 +62,7 @@ def test_a_valid_manifest_keeps_every_value(manifest: Make) -> None:
     ],
 )
 def test_each_value_rule_has_its_error_kind(manifest: Make, path: str, value: object, kind: str) -> None:
-    """PKG-001, PKG-003 and the table of 4.1."""
+    """PKG-001, PKG-003 and the table of 4.1 (PKG-086)."""
     assert kind_of(manifest(**{path: value})) == kind
 
 

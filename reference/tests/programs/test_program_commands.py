@@ -29,7 +29,7 @@ def test_publish_prints_the_descriptor_as_one_line(source: Callable[..., Path], 
 
 
 def test_a_conflict_is_exit_1_and_a_bad_package_exit_2(source: Callable[..., Path], tmp_path: Path) -> None:
-    """PKG-053: nothing on stdout, the kind and what to do on stderr."""
+    """PKG-053, PKG-088: nothing on stdout, the kind and what to do on stderr."""
     store = tmp_path / "store"
     run("publish", "--source", source(), "--store", store)
     conflict = run("publish", "--source", source({"new": ""}), "--store", store)

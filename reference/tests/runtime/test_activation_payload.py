@@ -254,7 +254,7 @@ def test_a_valid_payload_runs_the_handler(lab, name):
 
 @pytest.mark.parametrize("name", INVALID)
 def test_an_invalid_payload_is_a_workflow_error_and_the_handler_is_not_called(lab, name):
-    """RUN-062, RUN-068 … RUN-070; RUN-065: the process takes the next one."""
+    """RUN-062, RUN-068 … RUN-070; RUN-065: the process takes the next one (HLP-146)."""
     assert lab.refused(CALLED, **INVALID[name])
 
 

@@ -29,7 +29,7 @@ def approved(**changes):
 
 
 def test_the_decision_has_this_form(lab):
-    """HLP-085, table 3.13: `wait_approval` is the same method."""
+    """HLP-085, table 3.13: `wait_approval` is the same method (HLP-145)."""
     for code in (REQUEST, REQUEST.replace("resume=", "continuation="), REQUEST.replace("request_", "wait_")):
         decision = lab.decision(f"return {code}", revision=2)
         assert decision == {

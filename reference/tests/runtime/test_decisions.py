@@ -38,7 +38,7 @@ BUILDERS = {
 
 @pytest.mark.parametrize("code", BUILDERS)
 def test_decisions_have_exactly_these_members(lab, code):
-    """Table of 3.13, HLP-117, HLP-119, HLP-121, HLP-123."""
+    """Table of 3.13, HLP-117, HLP-119, HLP-121, HLP-123 (HLP-145)."""
     assert lab.decision(f"return {code}", revision=3) == COMMON | BUILDERS[code]
     assert lab.host.requests == []
 

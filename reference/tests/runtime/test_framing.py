@@ -198,7 +198,7 @@ def test_protocol_2_ignores_an_extension(echo):
 
 @pytest.mark.parametrize("protocol", [1, 2, 3])
 def test_a_result_repeats_version_and_identities(echo, protocol):
-    """RUN-036, RUN-081."""
+    """RUN-036, RUN-081, RUN-114."""
     host = echo(protocol=protocol)
     frame = host.invoke(5, event_id="e-2", attempt_id="a-2", event={"id": "e-2", "ldgattemptid": "a-2"})
     assert frame == {

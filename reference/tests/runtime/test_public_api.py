@@ -79,6 +79,7 @@ frozen = [worker.TraceContext, worker.InvocationContext, workflow.ApprovalAction
           workflow.ApprovalDecision, workflow.BranchSpec, workflow.ForkRef]
 print(json.dumps({
     "names": sorted(worker.__all__),
+    "workflow_names": sorted(workflow.__all__),
     "signatures": {path: bare(find(path)) for path in json.loads(sys.argv[2])},
     "schema": workflow.SCHEMA,
     "kinds": {member.name: member.value for member in workflow.OperationKind},
@@ -109,9 +110,20 @@ def test_the_public_names_of_the_package(found):
     assert found["names"] == names
 
 
+def test_the_public_names_of_the_workflow_module(found):
+    """HLP-144."""
+    assert found["workflow_names"] == sorted(
+        [
+            *("WorkflowError", "Workflow", "WorkflowContext", "workflow_context", "get_workflow_context", "TaskRef"),
+            *("WorkflowRef", "BranchSpec", "ForkRef", "OperationKind", "ApprovalAction", "ApprovalDecision"),
+            *("ApprovalStatus", "Approval", "SCHEMA"),
+        ]
+    )
+
+
 @pytest.mark.parametrize("path", SIGNATURES)
 def test_signatures(found, path):
-    """Sections 3.1, 3.7 to 3.11, 3.13: names, kinds, defaults."""
+    """Sections 3.1, 3.7 to 3.11, 3.13: names, kinds, defaults (HLP-143)."""
     assert found["signatures"][path] == SIGNATURES[path]
 
 
@@ -146,7 +158,7 @@ def test_importing_the_bridge_imports_no_opentelemetry(found):
 
 
 def test_the_package_is_typed(bootstrap):
-    """Section 3: a `py.typed` marker."""
+    """Section 3: a `py.typed` marker (HLP-143)."""
     assert (bootstrap.parent / "py.typed").is_file()
 
 

@@ -17,7 +17,7 @@ def line(frame):
 
 
 def test_a_commit_request_has_exactly_these_members(lab):
-    """RUN-036, RUN-071, RUN-072, table of 1.7."""
+    """RUN-036, RUN-071, RUN-072, table of 1.7 (RUN-114, RUN-115)."""
     assert lab.completed(COMMIT) == 1
     assert lab.host.requests == [
         {
@@ -33,7 +33,7 @@ def test_a_commit_request_has_exactly_these_members(lab):
 
 
 def test_a_fork_request_has_exactly_these_members(lab):
-    """RUN-072, table of 1.7."""
+    """RUN-072, table of 1.7 (RUN-115)."""
     assert lab.completed(FORK) == ["b", "a"]
     [request] = lab.host.requests
     settings = {

@@ -114,7 +114,7 @@ def test_closing_is_exact(document: dict[str, Any], closing: bool) -> None:
 
 
 def test_the_invoke_frame_by_protocol() -> None:
-    """RUN-035, RUN-037…040: the event as it is, observe true, context and extension by version."""
+    """RUN-035, RUN-037…040, RUN-114: the event as it is, observe true, context and extension by version."""
     common = {"type": "invoke", "event_id": "e", "attempt_id": "a", "event": EVENT, "observe": True}
     payload = {"schema": "ledgence.workflow.activation.v1", "payload": {"v": 1}}
     for invocation, expected in (

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from protocol3.contract import limits
 from protocol3.contract.models.common import Scope
 from protocol3.contract.models.delivery import AcquireCommand, Assignment, ReportIdentity, SettleCommand
 from protocol3.contract.refusal import Refusal
@@ -192,7 +193,7 @@ def settings(**changes: Any) -> WorkerSettings:
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
-    """WRK-002, the ranges of 2.1."""
+    """WRK-002, the ranges of 2.1 (WRK-098)."""
     assert settings()
     with pytest.raises(InvalidSetting):
         settings(**change)
@@ -206,9 +207,27 @@ def test_settings_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_pacing_stays_in_its_ranges(change: dict[str, int]) -> None:
-    """The ranges of 2.1."""
+    """The ranges of 2.1 (WRK-098)."""
     with pytest.raises(InvalidSetting):
         Pacing(**change)
+
+
+def test_settings_that_are_left_out() -> None:
+    """WRK-098: the defaults."""
+    given = settings()
+    assert (given.concurrency, given.acquire_wait_ms, given.frame_bytes) == (4, 20_000, 2 * 1024 * 1024)
+    assert given.pacing == Pacing(
+        idle_delay_ms=1_000,
+        retry_delay_ms=250,
+        request_timeout_ms=30_000,
+        renew_interval_ms=15_000,
+        dispatch_confirmation_ms=given.pacing.dispatch_confirmation_ms,
+        extend_interval_ms=3_600_000,
+        fetch_timeout_ms=30_000,
+        startup_ms=10_000,
+        shutdown_ms=2_000,
+    )
+    assert limits.SAFETY_MARGIN_MS == 5_000
 
 
 def test_paths_are_made_canonical(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from protocol3.core.workflow.decision import decide_application
 
 
 def test_continue_schedules_the_next_activation_in_the_same_step(make, written):
-    """T3, WF-051, WF-054, ACT-002: revision + 1, a new activation of the same submission, its task and context."""
+    """T3, WF-051, WF-054, ACT-002: revision + 1, a new activation of the same submission, its task and context.
+
+    WF-065.
+    """
     verdict = make.apply(make.decision("continue"))
     (workflow,), (activation,), (context,) = (
         written(verdict, kind) for kind in (r.Workflow, r.Activation, r.ActivationContext)
@@ -63,7 +66,7 @@ def test_a_closed_workflow_discards_every_decision(make, state, kind):
 
 
 def test_a_failed_activation_of_a_closed_workflow_is_ignored(make):
-    """RACE-11: the step that looks at the state comes before the one that looks at the outcome."""
+    """RACE-11, ACT-048: the step that looks at the state comes before the one that looks at the outcome."""
     state = make.decision_state(workflow=make.workflow(state="cancelling"))
     error = ApplicationError(kind="workflow_activation_failed", message="")
     verdict = decide_application(state, make.obligation(), error, make.fresh())
@@ -93,7 +96,7 @@ def test_a_decision_at_another_revision_is_rejected_for_good(make, failure):
 
 
 def test_complete_ends_the_workflow(make, written):
-    """T5, DEC-050: outcome, terminal time, no activation, inbox dropped."""
+    """T5, DEC-050: outcome, terminal time, no activation, inbox dropped (WF-065)."""
     verdict = make.apply(
         make.decision("complete", output={"total": 1.0}), workflow=make.workflow(inbox_count=2, inbox_bytes=99)
     )

@@ -44,7 +44,7 @@ def drain(make):
     [({}, "task_a"), ({"state": "waiting", "activation_id": None, "wait_key": "k"}, None)],
 )
 def test_cancel_closes_drops_and_owes_a_drain(make, cancel, written, workflow, activation):
-    """T9, WF-031, WF-060, DRN-001: the reply shows cancelling, the activation id stays what it was."""
+    """T9, WF-031, WF-060, DRN-001: the reply shows cancelling, the activation id stays what it was (WF-065)."""
     verdict = cancel(make.workflow(**(workflow | {"inbox_count": 3, "inbox_bytes": 9})))
     (changed,), (outcome,), (owed,) = (written(verdict, kind) for kind in (r.Workflow, r.Outcome, r.Obligation))
     assert (changed.state, changed.revision, changed.activation_id) == ("cancelling", 3, activation)
@@ -114,7 +114,7 @@ def test_live_work_makes_the_drain_look_again_later(make, drain, written):
 
 @pytest.mark.parametrize(("state", "final"), [("cancelling", "cancelled"), ("failing", "failed")])
 def test_the_last_pass_ends_the_workflow(make, drain, written, state, final):
-    """T10, T11, DRN-006, WF-055: never before anything owned ended."""
+    """T10, T11, DRN-006, WF-055: never before anything owned ended (WF-065)."""
     verdict = drain(state, owned_end=make.now + 30)
     (workflow,) = written(verdict, r.Workflow)
     assert (workflow.state, workflow.revision, workflow.activation_id) == (final, 3, None)

@@ -83,7 +83,7 @@ def succeeded(ended):
 
 
 def test_a_success_is_read_as_a_decision(make, succeeded):
-    """DEC-001, DEC-003."""
+    """DEC-001, DEC-003, ACT-044."""
     decision = judge(*succeeded(make.decision("continue")))
     assert isinstance(decision, Continue)
     assert decision.checkpoint.continuation == "next"
@@ -119,7 +119,7 @@ def test_the_output_of_a_program_that_is_no_controller(succeeded, output):
 
 
 def test_waits_for_approval_are_not_offered(make, succeeded):
-    """Part 20 section 13: without the profile such a decision is invalid."""
+    """Part 20 section 13: without the profile such a decision is invalid (APR-065)."""
     wait = {"kind": "approval", "key": "a", "action": {"name": "pay", "version": "1", "arguments": {}}, "timeout_ms": 5}
     error = judge(*succeeded(make.decision("wait", wait=wait)))
     assert isinstance(error, ApplicationError)
@@ -135,7 +135,7 @@ def test_a_decision_has_a_bound(make, succeeded, more, valid):
 
 
 def test_an_application_failure_passes_through(ended):
-    """4.3, ACT-042, ERR-010."""
+    """4.3, ACT-042, ERR-010 (ACT-045)."""
     report = RAN | {"outcome": {"status": "failure", "kind": "books_open", "message": "row 7"}}
     assert judge(*ended("failed", "application", report)) == ApplicationError(kind="books_open", message="row 7")
 
@@ -150,7 +150,7 @@ def test_an_application_failure_that_does_not_fit_fails_all_the_same(ended, kind
 
 
 def test_any_other_failure_of_an_activation(ended):
-    """4.3, ACT-041: exhausted or permanent execution failures, lost attempts."""
+    """4.3, ACT-041: exhausted or permanent execution failures, lost attempts (ACT-046)."""
     report = {"error": {"kind": "runtime", "message": "boom"}, "phase": "execution", "execution_may_have_started": True}
     for failed in (ended("failed", "retryable", report, kind="failed"), ended("failed")):
         error = judge(*failed)
@@ -159,7 +159,7 @@ def test_any_other_failure_of_an_activation(ended):
 
 
 def test_an_activation_cancelled_on_its_own(ended):
-    """4.3, RACE-38."""
+    """4.3, RACE-38 (ACT-047)."""
     error = judge(*ended("cancelled"))
     assert isinstance(error, ApplicationError)
     assert error.kind == "workflow_activation_cancelled"
@@ -184,7 +184,7 @@ def staged(make, succeeded):
 
 @pytest.mark.parametrize("change", [{"kind": None}, {"kind": "process"}, {"extra": 1}, {"attempt_timeout_ms": 59_999}])
 def test_a_command_of_another_shape_makes_the_decision_invalid(make, succeeded, change):
-    """CHD-001, DEC-011."""
+    """CHD-001, DEC-011, CHD-059."""
     error = judge(*succeeded(make.decision("continue", commands=[make.command("a"), make.command("b", **change)])))
     assert isinstance(error, ApplicationError)
     assert error.kind == "decision_invalid"

@@ -93,7 +93,7 @@ def test_an_intended_outcome_stays_hidden(make, state):
     ],
 )
 def test_results_of_ended_workflows(make, kind, body, shown):
-    """WF-040, CHD-040, CHD-041: a null output is no missing outcome; the owner sees the same object."""
+    """WF-040, CHD-040, CHD-041, WF-066: a null output is no missing outcome; the owner sees the same object."""
     workflow = make.workflow(state=kind, activation_id=None, terminal_at=make.now)
     outcome = r.Outcome(workflow_id="wf_1", kind=kind, body=body)
     assert decode(result_of(make.scope, workflow, outcome))["outcome"] == shown

@@ -98,7 +98,7 @@ class LocalResultCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalResultReceipt:
-    """The record is durable (LOC-002)."""
+    """The record is durable (LOC-002, LOC-013)."""
 
     key: str
     already_accepted: bool
@@ -114,7 +114,7 @@ class LocalResultReceipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChildResult:
-    """How a task child ended; its state is the outcome's (CHD-040)."""
+    """How a task child ended; its state is the outcome's (CHD-040, CHD-060)."""
 
     task_id: str
     outcome: TaskOutcome
@@ -129,7 +129,7 @@ class TaskChildResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowChildResult:
-    """How a workflow child or a branch ended; its state is the outcome's (CHD-040)."""
+    """How a workflow child or a branch ended; its state is the outcome's (CHD-040, CHD-060)."""
 
     workflow_id: str
     outcome: WorkflowOutcome
@@ -216,6 +216,7 @@ def wake_from_json(value: JsonValue, at: str) -> Wake:
 
 
 def wake_to_json(wake: Wake) -> dict[str, JsonValue]:
+    """TMR-024."""
     match wake:
         case EventWake():
             return {"kind": "event", "key": wake.key, "event": wake.event, "accepted_at": wake.accepted_at}
@@ -229,7 +230,7 @@ def wake_to_json(wake: Wake) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationContext:
-    """What one activation starts from; only `local_steps` may grow between two reads (ACT-020, ACT-021)."""
+    """What one activation starts from; only `local_steps` may grow between two reads (ACT-020, ACT-021, ACT-049)."""
 
     workflow_id: str
     activation_id: str

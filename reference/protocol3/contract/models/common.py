@@ -109,7 +109,10 @@ DEFAULT_RETRY_POLICY: Final = RetryPolicy()
 
 
 def execution_settings(fields: Fields) -> tuple[RetryPolicy, int]:
-    """`retry_policy` and `attempt_timeout_ms` of a submission, child or branch, with their defaults (JSON-045)."""
+    """`retry_policy` and `attempt_timeout_ms` of a submission, child or branch, with their defaults (JSON-045).
+
+    TASK-212.
+    """
     policy = fields.optional("retry_policy", DEFAULT_RETRY_POLICY, RetryPolicy.from_json)
     timeout_ms = fields.optional(
         "attempt_timeout_ms", DEFAULT_ATTEMPT_TIMEOUT_MS, integer, MIN_ATTEMPT_TIMEOUT_MS, MAX_ATTEMPT_TIMEOUT_MS

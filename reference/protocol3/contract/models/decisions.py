@@ -39,7 +39,7 @@ class DecisionInvalid(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildCommand:
-    """A child to register, normalised (CHD-001, LIM-002)."""
+    """A child to register, normalised (CHD-001, LIM-002, CHD-059)."""
 
     kind: ChildKind = "task"
     key: str

@@ -146,7 +146,10 @@ class SettleCommand:
         return digest(self.to_json())
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The stored form: `processing_trace` always there, other absent members omitted (part 10 section 3.7)."""
+        """The stored form: `processing_trace` always there, other absent members omitted (part 10 section 3.7).
+
+        TASK-222.
+        """
         return {
             "owner": self.owner.to_json(),
             "operation_id": self.operation_id,

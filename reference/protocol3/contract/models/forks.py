@@ -133,7 +133,7 @@ class ForkCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkReceipt:
-    """Acceptance of a fork; branch keys in request order."""
+    """Acceptance of a fork; branch keys in request order (FRK-022)."""
 
     key: str
     branch_keys: tuple[str, ...]

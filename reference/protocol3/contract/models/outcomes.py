@@ -97,7 +97,7 @@ def failure_from_json(value: JsonValue, at: str) -> Failure:
 
 
 def failure_to_json(failure: Failure) -> dict[str, JsonValue]:
-    """The `failure` object; `cleanup_error` is always there."""
+    """The `failure` object; `cleanup_error` is always there (TASK-219 to TASK-221)."""
     match failure:
         case ApplicationFailure(error=error):
             return {"kind": "application", "error": error.to_json()}
@@ -175,6 +175,7 @@ def _check_failed(outcome: TaskFailed, at: str) -> None:
 
 
 def task_outcome_to_json(outcome: TaskOutcome) -> dict[str, JsonValue]:
+    """TASK-215 to TASK-218."""
     match outcome:
         case TaskSucceeded():
             return {

@@ -58,6 +58,7 @@ class SubmitInput:
         return digest(self.to_json())
 
     def to_json(self) -> dict[str, JsonValue]:
+        """TASK-213."""
         members: dict[str, JsonValue] = {
             "tenant_id": self.tenant_id,
             "namespace": self.namespace,

@@ -306,7 +306,7 @@ class HistoryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage:
-    """One page of the task list, newest first (DISC-009, DISC-012); the cursor is opaque text (DISC-024)."""
+    """One page of the task list, newest first (DISC-009, DISC-012); the cursor is opaque text (DISC-024, DISC-027)."""
 
     items: tuple[TaskStatus, ...]
     next_cursor: str | None

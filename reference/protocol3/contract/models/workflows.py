@@ -147,7 +147,7 @@ class WorkflowSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowResult:
-    """Snapshot and outcome; the outcome is None exactly until the workflow is terminal (WF-040)."""
+    """Snapshot and outcome; the outcome is None exactly until the workflow is terminal (WF-040, WF-066)."""
 
     workflow: WorkflowSnapshot
     outcome: WorkflowOutcome | None
@@ -225,7 +225,7 @@ class EventCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventReceipt:
-    """Durable acceptance of an event, the same in every replay but for `already_accepted` (EVT-012)."""
+    """Durable acceptance of an event, the same in every replay but for `already_accepted` (EVT-012, EVT-023)."""
 
     scope: Scope
     workflow_id: str

@@ -10,7 +10,7 @@ from protocol3.store.loads import task_list as loads
 
 
 async def list_tasks(services: Services, query: TaskListQuery) -> JsonValue:
-    """One page, newest first, read from one snapshot (DISC-020), which changes nothing (DISC-021).
+    """One page, newest first, read from one snapshot (DISC-020), which changes nothing (DISC-021, DISC-026).
 
     The item beyond the limit tells whether there is more (DISC-011, DISC-013).
     """

@@ -23,7 +23,7 @@ _Known: TypeAlias = tuple[submission.Submitted | None, Clock]
 
 
 async def submit_task(services: Services, command: SubmitCommand) -> bytes:
-    """The snapshot of the task, new or as it stands (TASK-100..115)."""
+    """The snapshot of the task, new or as it stands (TASK-100..115, TASK-214)."""
     scope = command.input.scope
     scope_id = await services.scopes.require(scope)
     identity = await computed(command.input.identity)
@@ -103,6 +103,7 @@ async def task_status(services: Services, query: TaskQuery) -> JsonValue:
 
 
 async def task_result(services: Services, query: TaskQuery) -> bytes:
+    """TASK-215, TASK-244."""
     async with services.pool.acquire() as connection:
         found = await loads.result(connection, await _scope_id(services, query), query.task_id)
     if found is None:

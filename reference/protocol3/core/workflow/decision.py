@@ -58,7 +58,10 @@ class DecisionState:
 def decide_application(
     state: DecisionState, held: r.Obligation, judged: Judged | ApplicationError, fresh: Fresh
 ) -> Verdict:
-    """Meets an obligation of kind decision; nothing to reply. The clock is that of the application (DEC-023)."""
+    """Meets an obligation of kind decision; nothing to reply. The clock is that of the application (DEC-023).
+
+    ACT-048.
+    """
     if state.obligation is None or state.obligation.version != held.version:
         return Replay(reply=None)
     clock, workflow = state.clock.at_least(state.owned_end), state.workflow

@@ -22,7 +22,7 @@ def service_error(kind: WorkflowErrorKind, message: str) -> ApplicationError:
 
 
 def begin_failing(draft: Draft, workflow: Workflow, error: ApplicationError, *, clock: Clock, fresh: Fresh) -> Workflow:
-    """T6 to T8: the intended outcome is this error, and the drain starts (DRN-001, DRN-011)."""
+    """T6 to T8: the intended outcome is this error, and the drain starts (DRN-001, DRN-011, WF-065)."""
     workflow = replace(_closed(draft, workflow), state="failing")
     draft.write(workflow, Outcome(workflow_id=workflow.id, kind="failed", body=encode(error.to_json())))
     _owe_drain(draft, workflow, clock, fresh)
@@ -30,7 +30,7 @@ def begin_failing(draft: Draft, workflow: Workflow, error: ApplicationError, *, 
 
 
 def begin_cancelling(draft: Draft, workflow: Workflow, *, clock: Clock, fresh: Fresh) -> Workflow:
-    """T9. A failing workflow drains already and only changes its outcome (WF-060, WF-061)."""
+    """T9. A failing workflow drains already and only changes its outcome (WF-060, WF-061, WF-065)."""
     if workflow.state != "failing":
         _owe_drain(draft, workflow, clock, fresh)
     workflow = replace(_closed(draft, workflow), state="cancelling")
@@ -39,7 +39,7 @@ def begin_cancelling(draft: Draft, workflow: Workflow, *, clock: Clock, fresh: F
 
 
 def end(draft: Draft, workflow: Workflow, state: WorkflowState, *, clock: Clock, fresh: Fresh) -> Workflow:
-    """T5, T10, T11: terminal, and one obligation if another workflow owns this one (RCV-001, CHD-031)."""
+    """T5, T10, T11: terminal, and one obligation if another workflow owns this one (RCV-001, CHD-031, WF-065)."""
     workflow = replace(_closed(draft, workflow), state=state, activation_id=None, terminal_at=clock.now)
     draft.write(workflow)
     if workflow.parent_id is not None:

@@ -34,6 +34,8 @@ def judge(task: Task, attempt: Attempt | None, settlement: Settlement | None) ->
     Only activations get here: the output of any other task stays what it is (DEC-001). A bad decision was accepted as
     the output of its task (DEC-002, ACT-008).
     `attempt` is the latest of the ended task, `settlement` what it reported.
+
+    ACT-044 to ACT-047.
     """
     if task.state == "cancelled":
         return service_error("workflow_activation_cancelled", "the activation was cancelled")

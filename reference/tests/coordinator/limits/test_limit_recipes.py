@@ -65,6 +65,7 @@ def send_query(world, message, case):
 
 @pytest.mark.parametrize("recipe", [p for p in PARAMETERS if "decision" not in MESSAGES[p.values[0]["message"]]])
 def test_messages(world, recipe):
+    """LIM-033."""
     message = MESSAGES[recipe["message"]]
     for flavour, group in groupby(boundaries.cases(recipe), key=lambda case: case.flavour):
         one = world(message["needs"])
@@ -183,7 +184,10 @@ READ_BACK = {
 
 @pytest.mark.parametrize("recipe", [p for p in PARAMETERS if "decision" in MESSAGES[p.values[0]["message"]]])
 def test_decisions(world, recipe):
-    """DEC-002, DEC-010, DEC-011, DEC-040, DEC-041: the settlement takes it; a bad one fails its workflow, unapplied."""
+    """DEC-002, DEC-010, DEC-011, DEC-040, DEC-041: the settlement takes it; a bad one fails its workflow, unapplied.
+
+    LIM-033.
+    """
     for case in boundaries.cases(recipe):
         one = world("activation")
         decision = boundaries.document(case, MESSAGES[recipe["message"]]["decision"], one.bindings)

@@ -27,7 +27,7 @@ async def rewind(flow, ms):
 
 
 async def test_an_awaited_event_resumes_its_workflow(flow, refused):
-    """T2, T4, EVT-001, EVT-011, EVT-012, TMR-015, TMR-020, TMR-022, RACE-17, ACT-022."""
+    """T2, T4, EVT-001, EVT-011, EVT-012, TMR-015, TMR-020, TMR-022, RACE-17, ACT-022 (EVT-023)."""
     root = await flow.submit()
     await (await flow.start()).decide("wait", state={"n": 1}, continuation="signed", wait=event_wait())
     assert (await flow.until(root["workflow_id"], "waiting"))["activation_id"] is None

@@ -91,6 +91,7 @@ async def test_an_interpreter_that_cannot_be_started(
         ("ready()", "protocol"),
         ('raw(b\'{"v":3,"n":18446744073709551616}\\n\')', "protocol"),
         ("os._exit(0)", "runtime"),
+        ("os._exit(70)", "runtime"),
         ("raw(b'{\"v\":3'); os._exit(0)", "runtime"),
         ("os.fork() or time.sleep(600); os._exit(3)", "runtime"),
     ],
@@ -98,7 +99,10 @@ async def test_an_interpreter_that_cannot_be_started(
 async def test_an_execution_that_breaks_the_protocol(
     coordinator: Any, scripted: Start, publish: Publish, script: str, kind: str
 ) -> None:
-    """RUN-021, RUN-028, RUN-029, RUN-074, RUN-081…085, WRK-036, WRK-059, WRK-061: retired, reported, replaced."""
+    """RUN-021, RUN-028, RUN-029, RUN-074, RUN-081…085, WRK-036, WRK-059, WRK-061: retired, reported, replaced.
+
+    RUN-117: whatever the exit code.
+    """
     program = publish(SECOND_TIME_FINE % script)
     attempt, after = coordinator.assign(program), coordinator.assign(program)
     await scripted(frame_bytes=8_192)

@@ -1,4 +1,4 @@
-"""What a program may ask about its running invocation, and two services of its process (HLP-001).
+"""What a program may ask about its running invocation, and two services of its process (HLP-001, HLP-143).
 
 `workflow` holds the durable workflow API of protocol 3, `otel` the optional bridge to OpenTelemetry.
 """

@@ -370,6 +370,7 @@ class WorkflowContext:
         return self._decision(kind, continuation=target, state=state, commands=commands, **members)
 
     def _decision(self, kind: str, **members: Any) -> Decision:
+        """HLP-145."""
         common = {"v": 1, "activation_id": self.activation_id, "revision": self.revision, "kind": kind}
         return dict(copy(_decisions.encode({**common, **members})))
 

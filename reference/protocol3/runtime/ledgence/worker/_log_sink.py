@@ -64,7 +64,7 @@ class LogSink:
                 self._changed.notify()
 
     def take(self, *, time: str, severity: str, logger: str, message: str, attributes: dict[str, Any]) -> None:
-        """Encode one record now, so that later changes cannot relabel it (RUN-097, HLP-016), and queue it."""
+        """Encode one record now, so that later changes cannot relabel it (RUN-097, HLP-016), and queue it (RUN-116)."""
         frame: dict[str, Any] = {
             "v": self._protocol,
             "type": "log",

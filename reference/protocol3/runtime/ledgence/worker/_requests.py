@@ -26,7 +26,7 @@ class Requests:
             raise WorkflowError(f"an acknowledgement failed before: {self.failure}") from self.failure
 
     async def send(self, operation: str, payload: bytes, expected: dict[str, Any]) -> None:
-        """Send and wait for exactly the `expected` acknowledgement.
+        """Send and wait for exactly the `expected` acknowledgement (RUN-115).
 
         A cancelled caller whose request is already on the wire still waits for the reply (HLP-115); one that is only
         queued sends nothing.

@@ -16,6 +16,7 @@ from ._registry import Workflow
 
 get_workflow_context = workflow_context
 
+#: HLP-144: these names and no others.
 __all__ = [
     "SCHEMA",
     "Approval",
