@@ -160,7 +160,8 @@ def derived_invalid(name: str, source: dict[str, Any]) -> list[Vector]:
             if number and text in {vector.text for vector in by_kind.get(found.kind, ())}:
                 continue
             identity = f"{found.kind} {found.edit.at or '/'}" + (f" of example {number}" if number else "")
-            vector = Vector(id=identity, text=text, why=found.why, breaks=found.breaks)
+            named = source.get("ids", {}).get(identity, found.breaks)
+            vector = Vector(id=identity, text=text, why=found.why, breaks=named)
             by_kind.setdefault(found.kind, []).append(vector)
     if name not in LENIENT:
         by_kind["repeated"] = [repeated(schemas()[name]["examples"][0])] if name_of_first(name) else []
