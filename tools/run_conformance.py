@@ -1,9 +1,12 @@
-"""Judge our own coordinator: publish the fixture programs, start the server, run the suite, stop everything.
+"""Judge our own coordinator: export the fixture programs, start the server, run the suite, stop everything.
 
-    python tools/run_conformance.py [--break NAME] [--bound] [--only-serve] [PYTEST ARGUMENTS …]
+    python tools/run_conformance.py [--break NAME] [--bound] [--orders] [--only-serve] [PYTEST ARGUMENTS …]
 
 The exit code is pytest's. `--break` puts the breaking proxy in front, `--bound` binds the server to one scope,
-`--only-serve` prints the URL and serves until standard input ends.
+`--only-serve` prints the URL and serves until standard input ends. All checks score, those after the revision too.
+
+`--orders` proves that no check leans on another: the whole suite twice, shuffled, and each of its files alone, all
+against the same server. Its last line counts the runs.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PROGRAM_SOURCE = ROOT / "fixtures" / "programs" / "mixed-workflow"
+SUITE = ROOT / "conformance" / "protocol3_conformance" / "scenarios"
 SCOPE = ("conformance", "bound")
 PATHS = os.pathsep.join(str(ROOT / room) for room in ("reference", "conformance", "spec"))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}
@@ -27,14 +30,6 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}
 
 def protocol3(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "protocol3.cli", *arguments]
-
-
-def publish(store: Path, scratch: Path) -> None:
-    """Prepare and publish the default program of the suite."""
-    prepared = scratch / "mixed-workflow"
-    subprocess.run([sys.executable, str(PROGRAM_SOURCE / "prepare.py"), str(prepared)], check=True, env=ENVIRONMENT)
-    command = protocol3("program", "publish", "--source", str(prepared), "--store", str(store))
-    subprocess.run(command, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
 
 
 @contextmanager
@@ -53,12 +48,12 @@ def process(command: list[str]) -> Iterator[str]:
 
 @contextmanager
 def coordinator(*, bound: bool) -> Iterator[str]:
-    """The URL of a fresh coordinator with the fixture program."""
+    """The URL of a fresh coordinator with the fixture programs."""
     with tempfile.TemporaryDirectory(prefix="protocol3-conformance-") as folder:
-        scratch = Path(folder)
-        publish(scratch / "store", scratch)
+        export = protocol3("fixtures", "export", folder)
+        subprocess.run(export, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
         scope = ["--tenant", SCOPE[0], "--namespace", SCOPE[1]] if bound else []
-        serve = ["orchestrator", "serve", "--ephemeral", "--store", str(scratch / "store"), "--listen", "127.0.0.1:0"]
+        serve = ["orchestrator", "serve", "--ephemeral", "--store", f"{folder}/store", "--listen", "127.0.0.1:0"]
         with process(protocol3(*serve, "--log-level", "warning", *scope)) as line:
             yield json.loads(line)["url"]
 
@@ -74,11 +69,31 @@ def target(arguments: argparse.Namespace) -> Iterator[str]:
             yield broken
 
 
+def judge(place: Path, *arguments: str) -> int:
+    """Run the suite, or a file of it; pytest's exit code."""
+    command = [sys.executable, "-m", "pytest", str(place), "--revision", "all", *arguments]
+    return subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, check=False).returncode
+
+
+def in_every_order(arguments: list[str]) -> int:
+    """1 if any run was not green. A file may hold nothing but checks that the arguments leave out (5)."""
+    whole, nothing_there = ROOT / "conformance", 5
+    codes = {"shuffled": judge(whole, "--shuffle", *arguments), "shuffled again": judge(whole, "--shuffle", *arguments)}
+    for file in sorted(SUITE.rglob("test_*.py")):
+        codes[file.name] = judge(file, *arguments)
+    bad = {name: code for name, code in codes.items() if code not in (0, nothing_there)}
+    for name, code in bad.items():
+        print(f"{name}: exit code {code}")
+    print(f"{len(codes) - len(bad)} passed, {len(bad)} failed")
+    return 1 if bad else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--break", dest="breaking", metavar="NAME", help="a breaking of protocol3_conformance.breaker")
     parser.add_argument("--bound", action="store_true", help="bind the server to one scope")
     parser.add_argument("--only-serve", action="store_true", help="print the URL, serve until standard input ends")
+    parser.add_argument("--orders", action="store_true", help="twice, shuffled, each file alone")
     arguments, pytest_arguments = parser.parse_known_args()
     with target(arguments) as url:
         if arguments.only_serve:
@@ -87,8 +102,8 @@ def main() -> int:
             sys.stdin.read()
             return 0
         scope = ["--scope", "/".join(SCOPE)] if arguments.bound else []
-        command = [sys.executable, "-m", "pytest", str(ROOT / "conformance"), "--target", url, *scope]
-        return subprocess.run([*command, *pytest_arguments], env=ENVIRONMENT, cwd=ROOT, check=False).returncode
+        common = ["--target", url, *scope, *pytest_arguments]
+        return in_every_order(common) if arguments.orders else judge(ROOT / "conformance", *common)
 
 
 if __name__ == "__main__":

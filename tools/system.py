@@ -29,7 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fixtures import prepare
+from protocol3.cli.fixtures import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOCOL3 = [sys.executable, "-m", "protocol3.cli"]

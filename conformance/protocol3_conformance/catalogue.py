@@ -36,15 +36,27 @@ def duplicates(scenarios: Iterable[Scenario]) -> list[str]:
     return [check_id for check_id, count in Counter(one.check_id for one in scenarios).items() if count > 1]
 
 
-def selected(scenarios: Sequence[Scenario], patterns: Sequence[str]) -> set[str]:
-    """The check IDs that match any pattern. Raises UnknownName for a pattern that matches nothing."""
+def selected(scenarios: Sequence[Scenario], patterns: Sequence[str], cited: Sequence[str] = ()) -> set[str]:
+    """The check IDs that match any pattern or cite any of the requirements; all of them where neither is asked for.
+
+    Raises UnknownName for a pattern that matches nothing and for a requirement that does not exist or has no check.
+    """
     known = [one.check_id for one in scenarios]
+    if not patterns and not cited:
+        return set(known)
     chosen: set[str] = set()
     for pattern in patterns:
         matching = fnmatch.filter(known, pattern)
         if not matching:
             raise UnknownName(f"--check {pattern} matches no check{_near(pattern, known)}")
         chosen.update(matching)
+    for identifier in cited:
+        if identifier not in requirements():
+            raise UnknownName(f"no requirement is called {identifier}{_near(identifier, requirements())}")
+        citing = {one.check_id for one in scenarios if identifier in one.cites}
+        if not citing:
+            raise UnknownName(f"no check cites {identifier}; --explain {identifier} shows what it is about")
+        chosen |= citing
     return chosen
 
 
@@ -64,7 +76,7 @@ def explanation(identifier: str, scenarios: Sequence[Scenario]) -> str:
     owners = [f"{owner}  {known[owner].text}" for owner in rule.owned_by if owner in known]
     citing = [f"{one.check_id:45} {one.title}" for one in scenarios if identifier in one.cites]
     paragraphs = [
-        f"{rule.id} ({rule.level}, {rule.role}, {rule.chapter}: {rule.section})",
+        f"{rule.id} ({rule.level}, {rule.role}, {rule.place})",
         _wrapped(rule.text),
         *(f"decided by\n{_wrapped(owner)}" for owner in owners),
         "checked by\n" + "\n".join(f"  {check}" for check in citing or ["no check of this suite cites it"]),

@@ -10,17 +10,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
 
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.scenario import Scenario
 from protocol3_conformance.target import Target
-from protocol3_conformance.wire.faults import TransportFault
+from protocol3_conformance.wire.faults import NotDetermined, TransportFault
 from protocol3_conformance.wire.transcript import Transcript
-
-ACTIVE = 24
-"""Scenarios at work at one time. Each holds a few connections. Slow ones wait most of the time and are not counted."""
 
 
 @dataclass(slots=True)
@@ -33,21 +30,47 @@ class Run:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Counts of scenarios; those called slow wait in real time."""
+
+    total: int
+    slow: int
+    ended: int
+    ended_slow: int
+    failed: int
+
+
 class Conductor:
     """Start once, ask for every result, stop. The loop lives in a daemon thread."""
 
-    def __init__(self, target: Target, *, active: int = ACTIVE) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
-        self._active = asyncio.Semaphore(active)
+        # Each holds a few connections. Slow ones wait most of the time and are not counted.
+        self._active = asyncio.Semaphore(target.concurrency)
+        self._silent = 0
+        self._slow = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="conductor", daemon=True)
         self._runs: dict[str, Future[Run]] = {}
 
     def start(self, scenarios: Iterable[Scenario]) -> None:
-        """Begin all of them, slow ones first."""
+        """Begin all of them, slow ones first, else in the order given."""
         self._thread.start()
         for scenario in sorted(scenarios, key=lambda one: not one.slow):
+            self._slow += scenario.slow
             self._runs[scenario.check_id] = asyncio.run_coroutine_threadsafe(self._conduct(scenario), self._loop)
+
+    def progress(self) -> Progress:
+        """How far the scenarios are."""
+        ended = [run.result() for run in self._runs.values() if run.done()]
+        failed = sum(isinstance(run.error, AssertionError) for run in ended)
+        slow = sum(run.scenario.slow for run in ended)
+        return Progress(total=len(self._runs), slow=self._slow, ended=len(ended), ended_slow=slow, failed=failed)
+
+    def wait(self, seconds: float) -> bool:
+        """Block until all have ended, or for this long. Whether all have ended."""
+        return not wait(self._runs.values(), timeout=seconds).not_done
 
     def result(self, check_id: str) -> Run:
         """Block until this scenario has ended."""
@@ -74,13 +97,27 @@ class Conductor:
             run = Run(scenario)
             began = time.monotonic()
             try:
+                self._refuse_a_silent_target()
                 await self._perform(run)
             except (asyncio.CancelledError, CancelledError):
                 raise
             except BaseException as error:  # noqa: BLE001 - the main thread raises it again
                 run.error = error
             run.seconds = time.monotonic() - began
+            self._listen(run)
             return run
+
+    def _listen(self, run: Run) -> None:
+        """Count the scenarios in a row that got no reply at all."""
+        if any(exchange.reply for exchange in run.transcript.exchanges):
+            self._silent = 0
+        elif isinstance(run.error, TransportFault):
+            self._silent += 1
+
+    def _refuse_a_silent_target(self) -> None:
+        """The end of a run in bounded time: without this, every further scenario would wait for its first reply."""
+        if self._silent >= self._target.concurrency:
+            raise NotDetermined(f"the target has not answered {self._silent} checks in a row; is it still running?")
 
     async def _perform(self, run: Run) -> None:
         limit = self._target.patience.scenario

@@ -58,7 +58,7 @@ class Lab:
 
     @property
     def queue(self) -> str:
-        return f"q:{self.target.run}:{self.check_id}"
+        return f"{self.target.queue}:{self.target.run}:{self.check_id}"
 
     @property
     def child_queue(self) -> str:

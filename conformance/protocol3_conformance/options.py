@@ -1,60 +1,84 @@
-"""Command line options of the suite, and the target they describe."""
+"""Command line options of the suite, and the target that they and the target file describe."""
 
 from __future__ import annotations
 
 import secrets
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from protocol3_conformance import target_file
+from protocol3_conformance.revision import CURRENT
 from protocol3_conformance.target import PROFILES, Patience, Target
 from protocol3_conformance.wire.peer import Endpoint
 
 DEFAULT_PROGRAM = "mixed-workflow@1.0.1"
 NO_TARGET = (
-    "name the service to judge with --target http://HOST:PORT "
+    "name the service to judge with --target http://HOST:PORT or --target-file FILE "
     "(--list shows the checks, --explain REQ-ID a requirement, neither needs a target)"
 )
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--target": {"metavar": "URL", "help": "base URL of the service to judge"},
+    "--target-file": {
+        "metavar": "FILE",
+        "help": "a description of the service; 'protocol3 conformance init' writes one",
+    },
+    "--profile": {
+        "metavar": "NAMES",
+        "help": f"profiles the service claims, separated by commas (default: {','.join(PROFILES)})",
+    },
+    "--scope": {"metavar": "TENANT/NAMESPACE", "help": "the one scope that the service serves, if it is bound"},
+    "--program": {
+        "metavar": "ID@VERSION",
+        "help": f"a program that the service's store resolves (default: {DEFAULT_PROGRAM})",
+    },
+    "--patience": {
+        "metavar": "FACTOR",
+        "type": float,
+        "help": "multiplies every wait of the suite (default: 1.0)",
+    },
+    "--concurrency": {"metavar": "N", "type": int, "help": "checks at work at one time (default: 24)"},
+    "--seed": {"metavar": "N", "type": int, "help": "repeat the random choices of an earlier run"},
+    "--shuffle": {"action": "store_true", "help": "run the checks in an order drawn from the seed"},
+    "--smoke": {"action": "store_true", "help": "only a first look: some 30 checks of every subject, about 10 s"},
+    "--check": {
+        "metavar": "PATTERN",
+        "action": "append",
+        "default": [],
+        "help": "run only checks whose ID matches, such as 'settlement/*' (may be given more than once)",
+    },
+    "--requirement": {
+        "metavar": "REQ-ID",
+        "action": "append",
+        "default": [],
+        "help": "run only checks that cite this requirement (may be given more than once)",
+    },
+    "--with-expiry": {
+        "action": "store_true",
+        "help": "also run the checks that wait for leases and deadlines to run out (about 100 s)",
+    },
+    "--baseline": {"metavar": "FILE", "help": "known failures, one check ID a line; one that holds is an error"},
+    "--write-baseline": {"metavar": "FILE", "help": "write what fails now as the known failures"},
+    "--revision": {
+        "metavar": "NAME",
+        "default": CURRENT,
+        "help": "the revision of the specification whose checks score, or 'all' (default: %(default)s)",
+    },
+    "--report-json": {"metavar": "FILE", "help": "write the verdict of every check and requirement"},
+    "--report-html": {"metavar": "FILE", "help": "write one page for people, complete in itself"},
+    "--report-md": {"metavar": "FILE", "help": "write the verdict as Markdown"},
+    "--report-badge": {"metavar": "FILE", "help": "write the verdict as an endpoint of shields.io badges"},
+    "--list": {"action": "store_true", "dest": "list_checks", "help": "print the checks and stop"},
+    "--explain": {"metavar": "REQ-ID", "help": "print a requirement and the checks that cite it, and stop"},
+}
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Raises UsageError when another plugin owns one of the names."""
     group = parser.getgroup("protocol3", "conformance with runtime protocol 3")
-    options: dict[str, dict[str, Any]] = {
-        "--target": {"metavar": "URL", "help": "base URL of the service to judge"},
-        "--profile": {
-            "metavar": "NAMES",
-            "default": ",".join(PROFILES),
-            "help": "profiles the service claims, separated by commas (default: %(default)s)",
-        },
-        "--scope": {"metavar": "TENANT/NAMESPACE", "help": "the one scope that the service serves, if it is bound"},
-        "--program": {
-            "metavar": "ID@VERSION",
-            "default": DEFAULT_PROGRAM,
-            "help": "a program that the service's store resolves (default: %(default)s)",
-        },
-        "--patience": {
-            "metavar": "FACTOR",
-            "type": float,
-            "default": 1.0,
-            "help": "multiplies every wait of the suite (default: %(default)s)",
-        },
-        "--seed": {"metavar": "N", "type": int, "help": "repeat the random choices of an earlier run"},
-        "--check": {
-            "metavar": "PATTERN",
-            "action": "append",
-            "default": [],
-            "help": "run only checks whose ID matches, such as 'settlement/*' (may be given more than once)",
-        },
-        "--with-expiry": {
-            "action": "store_true",
-            "help": "also run the checks that wait for leases and deadlines to run out (about 100 s)",
-        },
-        "--report-json": {"metavar": "FILE", "help": "write the verdict of every check and requirement"},
-        "--list": {"action": "store_true", "dest": "list_checks", "help": "print the checks and stop"},
-        "--explain": {"metavar": "REQ-ID", "help": "print a requirement and the checks that cite it, and stop"},
-    }
-    for name, settings in options.items():
+    for name, settings in OPTIONS.items():
         try:
             group.addoption(name, **settings)
         except ValueError as clash:
@@ -62,47 +86,86 @@ def add_options(parser: pytest.Parser) -> None:
             raise pytest.UsageError(sentence) from None
 
 
+def choose_seed(config: pytest.Config) -> None:
+    """Draw the seed once, before other processes of the run copy the options."""
+    if config.option.seed is None:
+        config.option.seed = secrets.randbelow(2**31)
+
+
 def target_of(config: pytest.Config) -> Target:
-    """The target that the options describe. Raises UsageError in one sentence."""
-    option = config.option
-    if not option.target:
+    """The target that options and target file describe. Raises UsageError in one sentence."""
+    option, described = config.option, _described(config)
+    url = option.target or described.get("url")
+    if not url:
         raise pytest.UsageError(NO_TARGET)
+    patience = _first(option.patience, described.get("patience"), 1.0)
+    concurrency = _first(option.concurrency, described.get("concurrency"), 24)
+    if not patience > 0:
+        raise pytest.UsageError("--patience must be a number above 0")
+    if concurrency < 1:
+        raise pytest.UsageError("--concurrency must be at least 1")
     try:
-        endpoint = Endpoint.parse(option.target)
+        endpoint = Endpoint.parse(url)
     except ValueError as error:
         raise pytest.UsageError(f"--target {error}") from None
-    if not option.patience > 0:
-        raise pytest.UsageError("--patience must be a number above 0")
+    waits = option.with_expiry or described.get("with_expiry", False) or bool(option.check or option.requirement)
     return Target(
         endpoint=endpoint,
-        profiles=_profiles(option.profile),
-        scope=None if option.scope is None else _pair("--scope", option.scope, "/", "TENANT/NAMESPACE"),
-        program=_pair("--program", option.program, "@", "ID@VERSION"),
-        patience=Patience(factor=option.patience),
-        seed=secrets.randbelow(2**31) if option.seed is None else option.seed,
-        with_expiry=option.with_expiry or bool(option.check),
+        profiles=_profiles(option.profile.split(",") if option.profile else described.get("profiles", PROFILES)),
+        scope=_scope(option.scope, described.get("scope", "free")),
+        program=_pair("--program", option.program or described.get("program", DEFAULT_PROGRAM), "@", "ID@VERSION"),
+        patience=Patience(factor=patience),
+        seed=option.seed,
+        with_expiry=waits,
+        concurrency=concurrency,
+        queue=described.get("queue", "q"),
+        name=described.get("name"),
+        version=described.get("version"),
+        commands=described.get("commands", {}),
     )
 
 
-def rerun_command(config: pytest.Config, target: Target, check_id: str) -> str:
-    """The command that runs one check again, with everything that differs from the defaults."""
+def with_expiry(config: pytest.Config) -> bool:
+    """Whether options or target file ask for the checks that wait for leases."""
+    return bool(config.option.with_expiry or _described(config).get("with_expiry", False))
+
+
+def base_command(config: pytest.Config) -> str:
+    """The command of this run, with what names the target and with its seed, without what selects checks."""
     option = config.option
-    words = [
-        "pytest",
-        "--pyargs protocol3_conformance" if option.pyargs else "conformance",
-        f"--target {option.target}",
-    ]
-    if option.profile != ",".join(PROFILES):
-        words.append(f"--profile {option.profile}")
-    if option.scope:
-        words.append(f"--scope '{option.scope}'")
-    if option.program != DEFAULT_PROGRAM:
-        words.append(f"--program {option.program}")
-    return " ".join([*words, f"--seed {target.seed}", f"--check {check_id}"])
+    words = ["pytest", "--pyargs", "protocol3_conformance"] if option.pyargs else ["pytest", "conformance"]
+    for name in ("--target", "--target-file", "--profile", "--scope", "--program", "--patience", "--baseline"):
+        value = getattr(option, name[2:].replace("-", "_"))
+        words += [] if value is None else [name, str(value)]
+    return shlex.join([*words, "--seed", str(option.seed)])
 
 
-def _profiles(names: str) -> frozenset[str]:
-    claimed = frozenset(name.strip() for name in names.split(",") if name.strip())
+def rerun_command(config: pytest.Config, check_id: str) -> str:
+    """The command that runs one check again, with everything that differs from the defaults."""
+    return f"{base_command(config)} --check {check_id}"
+
+
+def _described(config: pytest.Config) -> dict[str, Any]:
+    if not config.option.target_file:
+        return {}
+    try:
+        return target_file.read(Path(config.option.target_file))
+    except target_file.BadDescription as error:
+        raise pytest.UsageError(f"--target-file {error}") from None
+
+
+def _first(*values: Any) -> Any:
+    return next(value for value in values if value is not None)
+
+
+def _scope(option: str | None, described: Any) -> tuple[str, str] | None:
+    if option is not None:
+        return _pair("--scope", option, "/", "TENANT/NAMESPACE")
+    return None if described == "free" else (described["tenant"], described["namespace"])
+
+
+def _profiles(names: Any) -> frozenset[str]:
+    claimed = frozenset(stripped for name in names if (stripped := name.strip()))
     if unknown := claimed - set(PROFILES):
         raise pytest.UsageError(f"--profile: {', '.join(sorted(unknown))} is not one of {', '.join(PROFILES)}")
     if "core" not in claimed:

@@ -6,7 +6,8 @@ Loaded only when the suite is named (see `_entry`), so that no other project of 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import dataclasses
+import random
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,29 +15,30 @@ from typing import Any
 
 import pytest
 
-from protocol3_conformance import catalogue
+from protocol3_conformance import catalogue, progress
 from protocol3_conformance.conductor import Conductor, Run
-from protocol3_conformance.options import add_options, rerun_command, target_of
-from protocol3_conformance.preflight import Foreign, Unusable, preflight
-from protocol3_conformance.report.json_report import verdict, write
+from protocol3_conformance.options import add_options, choose_seed, rerun_command, target_of, with_expiry
+from protocol3_conformance.readiness import Foreign, Unusable, readiness
+from protocol3_conformance.recorder import ATTACHED, Recorder
 from protocol3_conformance.scenario import ATTRIBUTE, Scenario
+from protocol3_conformance.smoke import SMOKE
 from protocol3_conformance.target import EXPIRY, Target
 from protocol3_conformance.verdict import (
     Outcome,
     State,
-    exit_code,
     in_scenarios_only,
     outcome_of,
     sentences,
 )
 
-PROPERTY = "protocol3"
+PACKAGE = Path(__file__).parent
 
 
 @dataclass(slots=True)
 class Session:
     """What the hooks share. `target` is set once the scenarios are about to run."""
 
+    recorder: Recorder
     target: Target | None = None
     conductor: Conductor | None = None
     runs: dict[str, Run] = field(default_factory=dict)
@@ -54,19 +56,42 @@ def scenarios_of(items: list[pytest.Item]) -> list[Scenario]:
     return [scenario for item in items if (scenario := scenario_of(item))]
 
 
+def names_the_suite(config: pytest.Config) -> bool:
+    """Whether this run is of scenarios: by a package name, a folder or file of them, or `-p` of this plugin."""
+    if __name__ in config.option.plugins:
+        return True
+    words = [argument.partition("::")[0] for argument in config.args]
+    if config.option.pyargs and any(word.partition(".")[0] == PACKAGE.name for word in words):
+        return True
+    places = [(config.invocation_params.dir / word).resolve() for word in words]
+    return any(PACKAGE.is_relative_to(place) or place.is_relative_to(PACKAGE) for place in places)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SESSION] = Session()
-    config.pluginmanager.register(Recorder(config), "protocol3-recorder")
+    choose_seed(config)
+    recorder = Recorder(config)
+    config.stash[SESSION] = Session(recorder)
+    config.pluginmanager.register(recorder, "protocol3-recorder")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """With xdist every process collects everything and conducts its own share."""
-    if getattr(config.option, "numprocesses", None):
+    """With xdist every process collects all scenarios and conducts its own share; other tests go as xdist likes."""
+    if getattr(config.option, "numprocesses", None) and names_the_suite(config):
         config.option.dist = "each"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """With xdist only the controlling process asks whether the target is ready, before it starts the others."""
+    config = session.config
+    option = config.option
+    alone = not getattr(option, "numprocesses", None) or option.collectonly or option.list_checks or option.explain
+    if not alone and names_the_suite(config):
+        _readiness(target_of(config))
 
 
 @pytest.hookimpl(trylast=True)
@@ -80,38 +105,52 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    if worker := getattr(config, "workerinput", None):
+    if config.option.shuffle:
+        random.Random(config.option.seed).shuffle(items)  # noqa: S311 - not for secrets
+    worker = getattr(config, "workerinput", None)
+    if worker and names_the_suite(config):
         items[:] = items[int(worker["workerid"][2:]) :: worker["workercount"]]
 
 
 def _chosen(config: pytest.Config, scenarios: list[Scenario]) -> set[str]:
-    """Check IDs by `--check`; without it all but those that wait for leases, unless `--with-expiry` asks for them."""
+    """Check IDs by `--check`, `--requirement`, `--smoke`.
+
+    Without the first two all but those that wait for leases, unless `--with-expiry` asks for them.
+    """
     option = config.option
-    if option.check:
-        try:
-            return catalogue.selected(scenarios, option.check)
-        except catalogue.UnknownName as error:
-            raise pytest.UsageError(str(error)) from None
-    everything = option.with_expiry or option.list_checks or option.explain
-    return {one.check_id for one in scenarios if everything or EXPIRY not in one.profiles}
+    try:
+        wanted = catalogue.selected(scenarios, option.check, option.requirement)
+    except catalogue.UnknownName as error:
+        raise pytest.UsageError(str(error)) from None
+    if option.smoke:
+        wanted &= set(SMOKE)
+    named = option.check or option.requirement or option.list_checks or option.explain
+    if named or not scenarios or with_expiry(config):
+        return wanted
+    return wanted - {one.check_id for one in scenarios if EXPIRY in one.profiles}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Conduct the scenarios while pytest asks for one result after the other; `--list` and `--explain` only print."""
-    option, shared = session.config.option, session.config.stash[SESSION]
+    config, shared = session.config, session.config.stash[SESSION]
+    option = config.option
     scenarios = scenarios_of(session.items)
     if option.list_checks or option.explain:
-        _print(session.config, scenarios)
+        _print(config, scenarios)
         session.items.clear()
         return (yield)
     if not scenarios or option.collectonly:
         return (yield)
-    shared.target = target_of(session.config)
-    _preflight(shared.target)
-    shared.conductor = Conductor(shared.target)
-    shared.conductor.start([one for one in scenarios if not _missing(one, shared.target)])
+    target = shared.target = target_of(config)
+    shared.recorder.begin(one.check_id for one in scenarios)
+    if not hasattr(config, "workerinput"):
+        _readiness(target)
+    shared.conductor = Conductor(target)
+    shared.conductor.start([one for one in scenarios if not _missing(one, target)])
     try:
+        if not hasattr(config, "workerinput"):
+            progress.watch(shared.conductor, stop_after=option.maxfail)
         return (yield)
     finally:
         shared.conductor.stop()
@@ -128,9 +167,9 @@ def _print(config: pytest.Config, scenarios: list[Scenario]) -> None:
     reporter.write_line(text)
 
 
-def _preflight(target: Target) -> None:
+def _readiness(target: Target) -> None:
     try:
-        asyncio.run(preflight(target))
+        asyncio.run(readiness(target))
     except Unusable as reason:
         raise pytest.UsageError(str(reason)) from None
     except Foreign as reason:
@@ -138,7 +177,7 @@ def _preflight(target: Target) -> None:
 
 
 def _missing(scenario: Scenario, target: Target) -> list[str]:
-    """Profiles the scenario needs and the target does not claim."""
+    """Profiles and conditions that the scenario needs and the target's description does not name."""
     return [profile for profile in scenario.profiles if not target.claims(profile)]
 
 
@@ -151,7 +190,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     assert shared.target is not None
     assert shared.conductor is not None
     if missing := _missing(scenario, shared.target):
-        pytest.skip(f"not applicable: the target does not claim {', '.join(missing)}")
+        pytest.skip(f"not claimed: {', '.join(missing)}")
     run = shared.conductor.result(scenario.check_id)
     shared.runs[pyfuncitem.nodeid] = run
     outcome = outcome_of(run)
@@ -164,75 +203,38 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the outcome where a controlling process finds it too, and the evidence under a failure."""
+    """Attach the outcome, which crosses process borders with the report, and put the evidence under a failure."""
     report = yield
     scenario, shared = scenario_of(item), item.config.stash[SESSION]
     if scenario is None or report.when != "call" or shared.target is None:
         return report
     run = shared.runs.get(item.nodeid)
-    outcome = outcome_of(run) if run else _not_applicable(scenario)
-    report.user_properties.append((PROPERTY, outcome.to_json()))
+    outcome = outcome_of(run) if run else _not_claimed(scenario, shared.target)
     if run and report.failed:
-        report.sections.append(("check", f"{scenario.check_id}: {scenario.title}\n{outcome.detail}"))
-        report.sections.append(("requirements", sentences(outcome.cites)))
-        report.sections.append(("exchanges", run.transcript.render()))
-        report.sections.append(("run this check alone", rerun_command(item.config, shared.target, scenario.check_id)))
+        rerun = rerun_command(item.config, scenario.check_id)
+        outcome = shared.recorder.weighed(dataclasses.replace(outcome, rerun=rerun))
+        report.sections += [
+            ("check", f"{scenario.check_id}: {scenario.title}\n{outcome.detail}"),
+            ("requirements", sentences(outcome.cites)),
+            ("exchanges", run.transcript.render()),
+            ("run this check alone", f"{rerun}\nseed {shared.target.seed}"),
+        ]
+        if outcome.known or (outcome.state is State.FAILED and not outcome.scored):
+            report.outcome = "skipped"
+            report.wasxfail = outcome.known or "not scored"
+    else:
+        outcome = shared.recorder.weighed(outcome)
+    report.user_properties += [("check", outcome.check_id), ("state", str(outcome.state))]
+    setattr(report, ATTACHED, outcome.to_json())
     return report
 
 
-def _not_applicable(scenario: Scenario) -> Outcome:
+def _not_claimed(scenario: Scenario, target: Target) -> Outcome:
     return Outcome(
         check_id=scenario.check_id,
         title=scenario.title,
-        state=State.NOT_APPLICABLE,
+        state=State.NOT_CLAIMED,
         cites=scenario.cites,
-        detail=f"needs {', '.join(scenario.profiles)}",
-        seconds=0.0,
-        exchanges=0,
+        profiles=scenario.profiles,
+        detail=f"needs {', '.join(_missing(scenario, target))}",
     )
-
-
-class Recorder:
-    """Collects the outcomes from the reports, which also cross process borders, and draws the verdict."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._outcomes: list[Outcome] = []
-
-    def pytest_report_header(self) -> str | None:
-        option = self._config.option
-        return f"protocol3: judging {option.target}, profiles {option.profile}" if option.target else None
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, value in report.user_properties:
-            if name == PROPERTY and isinstance(value, dict):
-                self._outcomes.append(Outcome.from_json(value))
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self._outcomes and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            session.exitstatus = exit_code(self._outcomes)
-        path = self._config.option.report_json
-        if path and self._outcomes and not hasattr(self._config, "workerinput"):
-            target = self._config.stash[SESSION].target or target_of(self._config)
-            write(Path(path), target, self._outcomes, complete=not self._left_out())
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if not self._outcomes:
-            return
-        counts = Counter(outcome.state for outcome in self._outcomes)
-        exchanges = sum(outcome.exchanges for outcome in self._outcomes)
-        summary = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-        target = self._config.stash[SESSION].target
-        seed = "" if target is None else f", seed {target.seed}"
-        left_out = self._left_out()
-        rest = f", {left_out} checks of the suite left out" if left_out else ""
-        word = verdict(self._outcomes, complete=not left_out)
-        terminalreporter.section("conformance")
-        terminalreporter.line(f"{word}: {summary}{rest}; {exchanges} exchanges{seed}")
-
-    def _left_out(self) -> int:
-        """Checks of the suite without an outcome; those that wait for leases are extra (`--with-expiry`)."""
-        judged = {outcome.check_id for outcome in self._outcomes}
-        due = {one.check_id for one in catalogue.everything().values() if EXPIRY not in one.profiles}
-        return len(due - judged)

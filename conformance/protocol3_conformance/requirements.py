@@ -28,6 +28,15 @@ class Requirement:
     text: str
     owned_by: tuple[str, ...]
 
+    @property
+    def place(self) -> str:
+        """Where the sentence stands, for people."""
+        return f"{self.chapter}: {self.section}"
+
+    def judged_at(self, role: str) -> bool:
+        """Whether a suite that meets this role over its wire could see the rule kept or broken."""
+        return self.level == "MUST" and self.role in (role, "everyone") and self.observed in ("wire", "time")
+
 
 @cache
 def requirements() -> Mapping[str, Requirement]:

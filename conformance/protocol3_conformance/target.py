@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from protocol3_conformance.bounds import bound
@@ -11,6 +12,8 @@ from protocol3_conformance.wire.peer import Endpoint
 
 PROFILES = ("core", "forks", "subworkflows", "discovery")
 """What a target may claim."""
+CLAIMABLE = PROFILES[1:]
+"""What it may claim beside core, which is not optional."""
 
 FIXED_SCOPE, ANY_SCOPE, EXPIRY = "fixed-scope", "any-scope", "expiry"
 """Conditions of the run beside the profiles: whether one scope is served, and whether leases may run out meanwhile."""
@@ -48,7 +51,8 @@ class Target:
     """The service under test.
 
     `scope` is its fixed (tenant, namespace), or None when it serves any scope. `program` is an ID and version that its
-    program store resolves. `run` tells this run's names apart from those of every other run.
+    program store resolves. `queue` begins the names of all queues. `name` and `version` are what its owner says of it.
+    `commands` start, kill and restart it. `run` tells this run's names apart from those of every other run.
     """
 
     endpoint: Endpoint
@@ -58,6 +62,11 @@ class Target:
     patience: Patience
     seed: int
     with_expiry: bool = False
+    concurrency: int = 24
+    queue: str = "q"
+    name: str | None = None
+    version: str | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     ids: RequestIds = field(default_factory=RequestIds)
 

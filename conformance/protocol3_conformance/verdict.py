@@ -1,4 +1,4 @@
-"""The five states of a check, and the exit code of a run."""
+"""The six states of a check, what is kept of its run, and the exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import linecache
 import types
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,19 @@ import pytest
 
 from protocol3_conformance.conductor import Run
 from protocol3_conformance.requirements import requirements
+from protocol3_conformance.wire import redaction
 from protocol3_conformance.wire.faults import NotDetermined, Violation
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 
 
 class State(enum.StrEnum):
-    """Only `passed` speaks for the target; only `failed` speaks against it."""
+    """Only `passed` speaks for the target; `failed` and `known-failure` speak against it."""
 
     PASSED = "passed"
     FAILED = "failed"
-    NOT_APPLICABLE = "not-applicable"
+    KNOWN_FAILURE = "known-failure"
+    NOT_CLAIMED = "not-claimed"
     NOT_DETERMINED = "not-determined"
     HARNESS_ERROR = "harness-error"
 
@@ -34,42 +36,46 @@ class ExitCode(enum.IntEnum):
 
     NOT_DETERMINED = 10
     HARNESS_ERROR = 11
+    STALE_BASELINE = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One line of a report."""
+    """One line of a report.
+
+    `broken` are the requirements that a failure is about: those that the wire layer named, else all cited ones.
+    `scored` is false for a check that the spec revision of the run does not know. `timeline` is kept of failures and
+    races, `exchanges_shown` (see Transcript.to_json) of failures.
+    """
 
     check_id: str
     title: str
     state: State
     cites: tuple[str, ...]
-    detail: str
-    seconds: float
-    exchanges: int
+    profiles: tuple[str, ...]
+    broken: tuple[str, ...] = ()
+    scored: bool = True
+    detail: str = ""
+    seconds: float = 0.0
+    exchanges: int = 0
+    rerun: str | None = None
+    known: str | None = None
+    timeline: list[dict[str, Any]] = field(default_factory=list)
+    exchanges_shown: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.check_id,
-            "title": self.title,
-            "state": str(self.state),
-            "requirements": list(self.cites),
-            "detail": self.detail,
-            "seconds": round(self.seconds, 3),
-            "exchanges": self.exchanges,
-        }
+        """As in the report: `id` and `requirements` in place of `check_id` and `cites`."""
+        content = {**asdict(self), "state": str(self.state), "seconds": round(self.seconds, 3)}
+        for name in ("profiles", "broken"):
+            content[name] = list(content[name])
+        return {"id": content.pop("check_id"), "requirements": list(content.pop("cites")), **content}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Outcome:
-        return cls(
-            check_id=value["id"],
-            title=value["title"],
-            state=State(value["state"]),
-            cites=tuple(value["requirements"]),
-            detail=value["detail"],
-            seconds=value["seconds"],
-            exchanges=value["exchanges"],
-        )
+        content = {**value, "state": State(value["state"])}
+        for name in ("profiles", "broken"):
+            content[name] = tuple(content[name])
+        return cls(check_id=content.pop("id"), cites=tuple(content.pop("requirements")), **content)
 
 
 def outcome_of(run: Run) -> Outcome:
@@ -84,17 +90,24 @@ def outcome_of(run: Run) -> Outcome:
             state = State.FAILED
         case _:
             state = State.HARNESS_ERROR
-    cites = run.scenario.cites
-    if isinstance(error, Violation):
-        cites = tuple(dict.fromkeys([*error.rules, *cites]))
+    cites, broken = run.scenario.cites, run.scenario.cites if state is State.FAILED else ()
+    if isinstance(error, Violation) and error.rules:
+        broken = tuple(rule for rule in error.rules if rule in requirements())
+        cites = tuple(dict.fromkeys([*broken, *cites]))
+    race = any(cited.startswith("RACE-") for cited in cites)
+    bad = state in (State.FAILED, State.HARNESS_ERROR)
     return Outcome(
         check_id=run.scenario.check_id,
         title=run.scenario.title,
         state=state,
         cites=cites,
-        detail="" if error is None else described(error),
+        profiles=run.scenario.profiles,
+        broken=broken,
+        detail="" if error is None else redaction.text(described(error)),
         seconds=run.seconds,
         exchanges=len(run.transcript.exchanges),
+        timeline=run.transcript.timeline() if bad or race else [],
+        exchanges_shown=run.transcript.to_json() if bad else [],
     )
 
 
@@ -138,11 +151,19 @@ def sentences(cites: Iterable[str]) -> str:
     return "\n".join(f"{cited}  {known[cited].text}" for cited in cites if cited in known)
 
 
-def exit_code(outcomes: Iterable[Outcome]) -> int:
-    """A failed check decides before an error of the suite, and that before a check that was not determined."""
-    states = {outcome.state for outcome in outcomes}
-    if State.FAILED in states:
+def exit_code(outcomes: Iterable[Outcome], *, stale: bool = False) -> int:
+    """A failed check decides before an error of the suite, that before a stale baseline, that before what stayed open.
+
+    Checks that are not scored count only where the suite itself failed. Known failures do not count.
+    """
+    scored = set()
+    for outcome in outcomes:
+        if outcome.scored or outcome.state is State.HARNESS_ERROR:
+            scored.add(outcome.state)
+    if State.FAILED in scored:
         return pytest.ExitCode.TESTS_FAILED
-    if State.HARNESS_ERROR in states:
+    if State.HARNESS_ERROR in scored:
         return ExitCode.HARNESS_ERROR
-    return ExitCode.NOT_DETERMINED if State.NOT_DETERMINED in states else pytest.ExitCode.OK
+    if stale:
+        return ExitCode.STALE_BASELINE
+    return ExitCode.NOT_DETERMINED if State.NOT_DETERMINED in scored else pytest.ExitCode.OK

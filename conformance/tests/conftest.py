@@ -3,65 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import protocol3_conformance
 import protocol3_spec
-from protocol3_conformance.wire.strict_json import decode, encode
 
-Behaviour = Callable[[str, str, bytes, asyncio.StreamWriter], Awaitable[None]]
-"""(method, target, body, writer): write what should come back, or do not."""
+sys.path.insert(0, str(Path(__file__).parent))  # for the fakes
 
-NUMBERS = itertools.count(1)
-TIME = 1_740_000_000_000
-
-
-def reply(body: bytes, *, status: int = 200, headers: list[tuple[str, str]] | None = None) -> bytes:
-    """A well-formed reply with a fresh Request-Id; `headers` replace the usual ones."""
-    usual = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Request-Id", f"r{next(NUMBERS)}")]
-    fields = usual if headers is None else headers
-    lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in fields), f"Content-Length: {len(body)}"]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-def accepted_task(body: bytes) -> dict[str, Any]:
-    """A conforming snapshot for a submission: what the preflight and the first scenarios ask for."""
-    command = decode(body)
-    sent = command["input"]
-    defaults = {"retry_policy": {"max_attempts": 3, "retry_delay_ms": 5000}, "attempt_timeout_ms": 300_000}
-    return {
-        "task_id": f"task{next(NUMBERS)}",
-        "run_id": "run1",
-        "idempotency_key": command["idempotency_key"],
-        "input": {**defaults, **sent},
-        "descriptor": {"program": sent["program"], "digest": "sha256:" + "a" * 64, "size": 1},
-        "origin_trace": None,
-        "state": "queued",
-        "submitted_at": TIME,
-        "available_at": TIME,
-        "terminal_at": None,
-        "current_attempt_id": None,
-        "attempt_count": 0,
-        "cancel_requested_at": None,
-    }
-
-
-async def obliging(method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
-    """Accepts every submission, cancels everything, knows nothing else."""
-    if (method, target) == ("POST", "/v1/tasks"):
-        writer.write(reply(encode(accepted_task(body))))
-    elif target == "/v1/tasks/cancel":
-        writer.write(reply(b'"cancelled"'))
-    else:
-        writer.write(reply(b'{"code":"not_found"}', status=404))
+from fakes import Behaviour, obliging
 
 
 async def _serve(behave: Behaviour, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,11 +61,11 @@ def fake() -> Iterator[Callable[[Behaviour], str]]:
 
 @pytest.fixture
 def obliging_target(fake: Callable[[Behaviour], str]) -> str:
-    """A fake that passes the preflight."""
+    """A fake that is ready to be judged."""
     return fake(obliging)
 
 
 @pytest.fixture
 def answers() -> Behaviour:
-    """The behaviour of a fake that passes the preflight."""
+    """The behaviour of a fake that is ready to be judged."""
     return obliging

@@ -21,7 +21,7 @@ from protocol3_conformance.breaker.__main__ import main
 from protocol3_conformance.breaker.breakings import BREAKINGS
 from protocol3_conformance.breaker.proxy import Proxy
 from protocol3_conformance.conductor import Conductor
-from protocol3_conformance.preflight import Foreign, preflight
+from protocol3_conformance.readiness import Foreign, readiness
 from protocol3_conformance.target import PROFILES, Patience, Target
 from protocol3_conformance.verdict import Outcome, State, outcome_of
 from protocol3_conformance.wire.peer import Endpoint
@@ -40,7 +40,7 @@ FOUND_BY = {
     "deaf-to-cancel": "cancellation/active-then-report",
     "retries-program-failures": "retries/application-failure-is-final",
 }
-FOUND_BY_THE_PREFLIGHT = ("created", "cacheable", "same-request-id", "compressed")
+FOUND_AT_ONCE = ("created", "cacheable", "same-request-id", "compressed")
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("asyncpg") is None, reason="our own coordinator needs the packages of protocol3[server]"
@@ -99,7 +99,7 @@ def judged(url: str, *check_ids: str) -> dict[str, Outcome]:
 
 
 def test_every_breaking_has_its_finder() -> None:
-    assert {*FOUND_BY, *FOUND_BY_THE_PREFLIGHT, "nothing"} == set(BREAKINGS)
+    assert {*FOUND_BY, *FOUND_AT_ONCE, "nothing"} == set(BREAKINGS)
 
 
 def test_the_proxy_itself_breaks_nothing(broken: Callable[[str], str]) -> None:
@@ -117,10 +117,10 @@ def test_a_broken_rule_is_found(broken: Callable[[str], str], name: str) -> None
     assert set(outcome.cites) & set(BREAKINGS[name].rules), f"cites {outcome.cites}"
 
 
-@pytest.mark.parametrize("name", FOUND_BY_THE_PREFLIGHT)
+@pytest.mark.parametrize("name", FOUND_AT_ONCE)
 def test_a_foreign_service_is_found_at_once(broken: Callable[[str], str], name: str) -> None:
     with pytest.raises(Foreign, match=BREAKINGS[name].rules[0]):
-        asyncio.run(preflight(target(broken(name))))
+        asyncio.run(readiness(target(broken(name))))
 
 
 def test_the_command_lists_its_breakings() -> None:

@@ -63,6 +63,7 @@ class Proxy:
             reply = await connection.reply(to_head=method == "HEAD")
         finally:
             pumping.cancel()
+            await asyncio.gather(pumping, return_exceptions=True)
             connection.close()
         request = Request(method=method, path=target.partition("?")[0], body=b"")
         return self.breaking.reply(request, reply, self.memory)

@@ -148,7 +148,8 @@ class Connection:
     async def _line(self, what: str) -> bytes:
         line = await self._read(self._reader.readline(), what)
         if not line.endswith(b"\n"):
-            raise TransportFault(f"the connection was closed before {what} was complete")
+            came = f" (it began {line[:80]!r})" if line else ""
+            raise TransportFault(f"the connection was closed before {what} was complete{came}")
         return line
 
     async def _read(self, reading: Awaitable[bytes], what: str) -> bytes:

@@ -1,0 +1,121 @@
+"""Collects the outcomes from pytest's reports, which also cross process borders, draws the verdict, writes reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol3_conformance import baseline, catalogue
+from protocol3_conformance.options import base_command, target_of
+from protocol3_conformance.report import document, writers
+from protocol3_conformance.revision import Revision, UnknownRevision, revision
+from protocol3_conformance.target import EXPIRY
+from protocol3_conformance.verdict import Outcome, State, exit_code
+
+ATTACHED = "protocol3_outcome"
+"""The attribute of a pytest report that holds the outcome as JSON."""
+
+
+class Recorder:
+    """One run: its outcomes, what counts of them, and what is known to fail."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._outcomes: list[Outcome] = []
+        self._known: dict[str, str] = {}
+        self._stale: list[str] = []
+        self._began = dt.datetime.now(dt.UTC)
+        self._document: dict[str, Any] | None = None
+        try:
+            self._revision: Revision = revision(config.option.revision)
+        except UnknownRevision as error:
+            raise pytest.UsageError(f"--revision: {error}") from None
+
+    def begin(self, check_ids: Iterable[str]) -> None:
+        """Read the baseline, now that all checks are known. Raises UsageError."""
+        if path := self._config.option.baseline:
+            try:
+                self._known = baseline.read(Path(path), {*catalogue.everything(), *check_ids})
+            except baseline.BadBaseline as error:
+                raise pytest.UsageError(f"--baseline {error}") from None
+
+    def weighed(self, outcome: Outcome) -> Outcome:
+        """The outcome with what revision and baseline say of it."""
+        scored = self._revision.scores(outcome.check_id)
+        known = self._known.get(outcome.check_id) if outcome.state is State.FAILED else None
+        state = State.KNOWN_FAILURE if known else outcome.state
+        return dataclasses.replace(outcome, scored=scored, known=known, state=state)
+
+    def pytest_report_header(self) -> str | None:
+        option = self._config.option
+        place = option.target or option.target_file
+        return f"protocol3: judging {place} by revision {self._revision.name}, seed {option.seed}" if place else None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if attached := getattr(report, ATTACHED, None):
+            self._outcomes.append(Outcome.from_json(attached))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if not self._outcomes or hasattr(self._config, "workerinput"):
+            return
+        self.begin(outcome.check_id for outcome in self._outcomes)  # with xdist the others read it, not this process
+        self._stale = baseline.stale(self._known, self._outcomes)
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not self._others_failed(session):
+            session.exitstatus = exit_code(self._outcomes, stale=bool(self._stale))
+        option = self._config.option
+        self._document = document.document(
+            target_of(self._config),
+            self._outcomes,
+            revision=self._revision,
+            suite=[one for one in catalogue.everything().values() if self._revision.scores(one.check_id)],
+            began=self._began,
+            command=base_command(self._config),
+            stale=self._stale,
+        )
+        writers.write(self._document, {name: getattr(option, f"report_{name}") for name in writers.WRITERS})
+        if option.write_baseline:
+            baseline.write(Path(option.write_baseline), self._outcomes, self._known)
+
+    def _others_failed(self, session: pytest.Session) -> bool:
+        """Whether tests beside the scenarios failed, or a scenario outside its call: the code is pytest's then."""
+        bad = [one for one in self._outcomes if one.state in (State.FAILED, State.HARNESS_ERROR)]
+        return session.testsfailed > sum(one.scored or one.state is State.HARNESS_ERROR for one in bad)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        report = self._document
+        if report is None:
+            return
+        counts = Counter(outcome.state for outcome in self._outcomes)
+        summary = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+        exchanges = sum(outcome.exchanges for outcome in self._outcomes)
+        left_out = sum(len(one["left_out"]) for one in report["profiles"].values())
+        rest = f", {left_out} checks of the suite left out" if left_out else ""
+        terminalreporter.section("conformance")
+        for line in self._loud(left_out):
+            terminalreporter.line(line)
+        for name, one in report["profiles"].items():
+            terminalreporter.line(f"  {name:14} {one['verdict']}")
+        if report["claim"]:
+            terminalreporter.line(f"The target {report['claim']}.")
+        terminalreporter.line(f"{report['verdict']}: {summary}{rest}; {exchanges} exchanges, seed {report['seed']}")
+
+    def _loud(self, left_out: int) -> Iterable[str]:
+        """What must not be overlooked, a line each."""
+        for outcome in self._outcomes:
+            if outcome.state is State.NOT_DETERMINED:
+                yield f"not determined: {outcome.check_id}: {outcome.detail.partition(chr(10))[0]}"
+            if outcome.state is State.FAILED and not outcome.scored:
+                yield f"failed, not scored by revision {self._revision.name}: {outcome.check_id}"
+        for check_id in self._stale:
+            yield f"known failure that did not fail: {check_id}; take it out of {self._config.option.baseline}"
+        everything = catalogue.everything()
+        judged = {outcome.check_id for outcome in self._outcomes}
+        if left_out and any(EXPIRY in one.profiles and one.check_id not in judged for one in everything.values()):
+            yield "the checks that wait for leases were left out; a claim needs them: --with-expiry"

@@ -1,0 +1,188 @@
+"""The reports: one document with a published schema, and what is written from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from protocol3_conformance import catalogue
+from protocol3_conformance.conductor import Progress
+from protocol3_conformance.progress import line
+from protocol3_conformance.report import document, html_report, markdown, writers
+from protocol3_conformance.report.timeline import diagram
+from protocol3_conformance.revision import revision
+from protocol3_conformance.target import PROFILES, Patience, Target
+from protocol3_conformance.verdict import Outcome, State
+from protocol3_conformance.wire.peer import Endpoint
+
+EVIL = "<script>alert(1)</script> & \"quoted\" `code` | # 'x'"
+MOMENTS: dict[str, Any] = {"began_ms": 1.0, "ended_ms": 4.5, "request": f"GET /v1/{EVIL}", "status": 200}
+
+
+def exchange(**more: Any) -> dict[str, Any]:
+    return {**MOMENTS, "sent": EVIL, "headers": [EVIL], "received": EVIL, "fault": None, **more}
+
+
+def outcomes(*states: State) -> list[Outcome]:
+    return [
+        Outcome(
+            check_id=f"sample/n{number}",
+            title=EVIL,
+            state=state,
+            cites=("TASK-100", "RACE-01"),
+            broken=("TASK-100",) if state is State.FAILED else (),
+            profiles=("core",),
+            detail=EVIL,
+            rerun=EVIL,
+            timeline=[MOMENTS, {**MOMENTS, "began_ms": 2.0, "ended_ms": None, "status": None}],
+            exchanges_shown=[exchange(), exchange(status=None, ended_ms=None, fault=EVIL)],
+            exchanges=2,
+        )
+        for number, state in enumerate(states)
+    ]
+
+
+def made(found: list[Outcome], *, suite: bool = False, name: str | None = EVIL) -> dict[str, Any]:
+    target = Target(
+        endpoint=Endpoint.parse("http://127.0.0.1:1/base"),
+        profiles=frozenset(PROFILES),
+        scope=None,
+        program=("p", "1"),
+        patience=Patience(),
+        seed=9,
+        name=name,
+        version="1.2",
+    )
+    return document.document(
+        target,
+        found,
+        revision=revision("1.0"),
+        suite=[*catalogue.everything().values()] if suite else [],
+        began=dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+        command="pytest conformance --seed 9",
+        stale=["sample/old"],
+    )
+
+
+@pytest.fixture
+def report() -> dict[str, Any]:
+    return made(outcomes(*State))
+
+
+def test_the_document_is_as_its_schema_says(report: dict[str, Any]) -> None:
+    Draft202012Validator.check_schema(document.schema())
+    Draft202012Validator(document.schema()).validate(json.loads(writers.as_json(report)))
+    assert [Outcome.from_json(one) for one in report["checks"]] == outcomes(*State)
+
+
+class Page(HTMLParser):
+    """What a browser would load or run, and whether the tags fit together."""
+
+    VOID = frozenset({"meta", "br", "input", "img", "link", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.loads += [str(value) for name, value in attrs if name in ("src", "href", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_is_complete_in_itself(report: dict[str, Any]) -> None:
+    """Nothing is loaded, tags are balanced, nothing that came from the target becomes markup."""
+    text = html_report.page(report)
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.loads == []
+    assert page.count["script"] == page.count["style"] == 1
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "<script>alert" not in text
+    for shown in ("not conformant", "TASK-100", "sample/old", "pytest conformance --seed 9", "127.0.0.1:1", "1.2"):
+        assert shown in page.text
+    for state in State:
+        assert f'data-state="{state}"' in text
+
+
+def test_the_page_of_a_run_without_findings() -> None:
+    page = html_report.page(made(outcomes(State.PASSED), name=None))
+    assert "No check of this run failed or stayed open." in page
+    assert "<h1>127.0.0.1:1</h1>" in page
+
+
+def test_the_diagram_lies_on_one_axis() -> None:
+    """The second request begins where the first is half over, and has no reply."""
+    both = [
+        {"began_ms": 100.0, "ended_ms": 200.0, "request": "POST /a", "status": 409},
+        {"began_ms": 150.0, "ended_ms": None, "request": "POST /b", "status": None},
+    ]
+    drawn = diagram(both)
+    assert 'class="s4" style="left:0.00%;width:100.00%"' in drawn
+    assert 'class="none" style="left:50.00%;width:50.00%"' in drawn
+    assert "2 exchanges in 100 ms" in drawn
+    assert diagram([]) == ""
+
+
+def test_markdown_keeps_its_tables(report: dict[str, Any]) -> None:
+    text = markdown.text(report)
+    for state in ("failed", "known-failure", "harness-error", "not-determined"):
+        assert f"### {state}\n" in text
+    rows = [row for row in text.splitlines() if row.startswith("| `sample/")]
+    assert len(rows) == 4
+    assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
+    assert "<script>" not in text.replace("\\<script\\>", "")
+
+
+@pytest.mark.parametrize(
+    ("found", "suite", "message", "colour"),
+    [
+        (outcomes(State.PASSED), False, "1.0: core, forks, subworkflows, discovery", "brightgreen"),
+        (outcomes(State.PASSED), True, "not determined", "lightgrey"),
+        (outcomes(State.FAILED), False, "not conformant", "red"),
+    ],
+)
+def test_the_badge(found: list[Outcome], suite: bool, message: str, colour: str) -> None:
+    """Green only with the claim."""
+    badge = json.loads(writers.as_badge(made(found, suite=suite)))
+    assert badge == {"schemaVersion": 1, "label": "protocol 3", "message": message, "color": colour}
+
+
+def test_only_what_is_asked_for_is_written(report: dict[str, Any], tmp_path: Path) -> None:
+    writers.write(report, {"json": str(tmp_path / "a"), "html": None, "md": str(tmp_path / "b"), "badge": None})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds", "shown"),
+    [
+        (Progress(total=200, slow=0, ended=5, ended_slow=0, failed=0), 1, "5/200 checks, …"),
+        (
+            Progress(total=200, slow=0, ended=100, ended_slow=0, failed=3),
+            30,
+            "100/200 checks, 3 failed, about 30 s left",
+        ),
+        (Progress(total=200, slow=9, ended=191, ended_slow=0, failed=0), 40, "191/200 checks, about 60 s left"),
+        (Progress(total=9, slow=9, ended=9, ended_slow=9, failed=0), 100, "9/9 checks, about 1 s left"),
+    ],
+)
+def test_the_live_line(seen: Progress, seconds: float, shown: str) -> None:
+    assert line(seen, seconds) == shown
