@@ -1,6 +1,7 @@
 """``protocol3 program``: publish, check and start packages."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from protocol3.cli.output import emit
 from protocol3.programs.build import build_package
 from protocol3.programs.errors import ProgramError, PublicationError
 from protocol3.programs.example import write_example
+from protocol3.programs.manifest import Manifest, host_platform, require_platform
 from protocol3.programs.publish import publish_directory
 
 _REJECTED = ("invalid_input", "integrity", "incompatible")
@@ -50,12 +52,28 @@ def publish(source: Path, store: Path) -> None:
 @group.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 def check(directory: Path) -> None:
-    """Validate a package directory without publishing it. Prints its descriptor and manifest."""
+    """Validate a package directory without publishing it. Prints its descriptor and manifest.
+
+    A package for another machine or Python is valid; standard error says why a worker here would refuse it.
+    """
     try:
         package = build_package(directory)
     except ProgramError as error:
         raise _failure(error) from error
     emit({"descriptor": package.descriptor.to_json(), "manifest": package.manifest.to_json()})
+    for reason in _misfits(package.manifest):
+        click.echo(f"a worker on this machine would refuse it: {reason}", err=True)
+
+
+def _misfits(manifest: Manifest) -> Iterator[str]:
+    """RUN-016, WRK-048."""
+    try:
+        require_platform(manifest, host_platform())
+    except ProgramError as error:
+        yield error.message
+    here = "{}.{}".format(*sys.version_info)
+    if manifest.python != here:
+        yield f"the package is for Python {manifest.python}, this one is {here}; a worker may name another by --python"
 
 
 @group.command()

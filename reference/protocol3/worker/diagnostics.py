@@ -23,8 +23,8 @@ class Diagnostics:
         self._thread.start()
 
     def say(self, line: str) -> None:
-        """One line of the worker itself."""
-        self.write(f"worker: {line}\n".encode())
+        """One line of the worker itself, whatever breaks are in it."""
+        self.write(f"worker: {' '.join(line.splitlines())}\n".encode())
 
     def write(self, data: bytes) -> None:
         with self._mutex:

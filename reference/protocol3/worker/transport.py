@@ -158,5 +158,5 @@ def _refusal(status: int, value: JsonValue) -> Uncertain | Refused:
     if code in ("route_not_found", "method_not_allowed"):
         return Uncertain(f"{code}: the server does not know the route; is the server URL right?")
     if code == "unavailable":
-        return Uncertain(str(refusal))
+        return Uncertain("it answers unavailable")  # its own log says why; nothing that it was told is repeated here
     return Refused(refusal)

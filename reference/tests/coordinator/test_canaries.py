@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.coordinator.log import JsonLines
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import Addresses, serve
+from protocol3.programs.layout import descriptor_path, encode_descriptor
 
 CANARY = "canary"
 SCOPE = {"tenant_id": "canary-tenant", "namespace": "canary-namespace"}
@@ -53,6 +55,10 @@ class Process:
 
 @pytest.fixture
 async def process(database: str, tmp_path: Path) -> AsyncIterator[Process]:
+    program = ProgramRef(id=CANARY, version=CANARY)
+    path = tmp_path / descriptor_path(program)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode_descriptor(Descriptor(program=program, digest="sha256:" + "a" * 64, size=4321)))
     options = ServeOptions(
         listen_host="127.0.0.1", listen_port=0, metrics_listen=("127.0.0.1", 0), database_url=database, store=tmp_path
     )  # fmt: skip
@@ -76,13 +82,18 @@ async def test_no_word_of_a_client_is_logged_or_counted(process):
         data = {"program": {"id": "canary", "version": "canary"}, "data": {"canary": "canary"}, "queue": "canary"}
         command = {"idempotency_key": "canary", "input": {**SCOPE, **data, "correlation_key": "canary"}}
         for path in ("/v1/tasks", "/v1/workflows"):
-            await process.post(path, command, "X-Canary: canary", "traceparent: canary", "Request-Id: canary")
+            accepted = await process.post(
+                path, command, "X-Canary: canary", "traceparent: canary", "Request-Id: canary"
+            )
+            assert accepted.startswith("HTTP/1.1 200 ")
             await process.post(path, command | {"canary": "canary"})
             await process.post(path, b'{"canary": 1, "canary": canary')
         opened = await process.post("/v1/worker-sessions", {"scope": SCOPE, "queue": "canary", "concurrency": 1})
         session = json.loads(opened.partition("\r\n\r\n")[2])["id"]
-        sent = {"scope": SCOPE, "workflow_id": "canary", "key": "canary", "event": EVENT}
-        await process.post("/v1/workflows/events", sent)
+        workflow_id = json.loads(accepted.partition("\r\n\r\n")[2])["workflow_id"]
+        sent = {"scope": SCOPE, "workflow_id": workflow_id, "key": "canary", "event": EVENT}
+        assert (await process.post("/v1/workflows/events", sent)).startswith("HTTP/1.1 200 ")
+        await process.post("/v1/workflows/events", sent | {"workflow_id": "canary"})
         await process.ask("GET /v1/tasks/status?tenant_id=canary&namespace=canary&task_id=canary&canary=canary")
         await process.ask("GET /v1/tasks/status?tenant_id=canary&namespace=canary&task_id=canary")
         await process.ask("GET /canary?canary")
@@ -94,6 +105,7 @@ async def test_no_word_of_a_client_is_logged_or_counted(process):
         root.setLevel(level)
     logged = lines.getvalue()
     assert session in logged
+    assert workflow_id in logged
     assert [json.loads(line)["level"] for line in logged.splitlines()].count("info") >= 10
     assert "protocol3_requests_total" in text
     assert CANARY not in logged.lower()

@@ -1,16 +1,19 @@
 """``protocol3 program``: output, exit codes, the example (PKG-049, PKG-053, PKG-081)."""
 
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from protocol3.cli.programs import group
 from protocol3.programs.build import build_package
+from protocol3.programs.manifest import host_platform
 
 
 def run(*arguments: object) -> Result:
@@ -106,3 +109,78 @@ def test_the_example_needs_a_suitable_interpreter(tmp_path: Path, script: str) -
     result = run("example", "--directory", tmp_path / "example", "--python", python)
     assert (result.exit_code, result.stdout) == (2, "")
     assert not (tmp_path / "example").exists()
+
+
+def without_manifest(root: Path) -> None:
+    (root / "ledgence-program.json").unlink()
+
+
+def broken_manifest(root: Path) -> None:
+    (root / "ledgence-program.json").write_text('{"schema_version": 1,')
+
+
+def link(root: Path) -> None:
+    (root / "link.py").symlink_to("program.py")
+
+
+def pipe(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+
+
+def reserved(root: Path) -> None:
+    (root / "ledgence").mkdir()
+    (root / "ledgence/__init__.py").touch()
+
+
+def two_that_collide(root: Path) -> None:
+    (root / "Program.py").touch()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        (without_manifest, "integrity"),
+        (broken_manifest, "integrity"),
+        (link, "integrity"),
+        (pipe, "integrity"),
+        (reserved, "integrity"),
+        (two_that_collide, "integrity"),
+        ({"schema_version": 2}, "incompatible"),
+        ({"runtime__kind": "ruby"}, "incompatible"),
+        ({"runtime__protocol": 4}, "incompatible"),
+        ({"runtime__python": "2.7"}, "invalid_input"),
+        ({"handler": "program"}, "invalid_input"),
+        ({"platform__os": "windows"}, "incompatible"),
+        ({"extra": 1}, "integrity"),
+    ],
+)
+def test_check_and_publish_refuse_what_a_worker_would(
+    source: Callable[..., Path], tmp_path: Path, wrong: Any, kind: str
+) -> None:
+    """PKG-041, PKG-047: the same kind, a sentence, what to do next, and nothing is stored."""
+    root = source(**wrong) if isinstance(wrong, dict) else source()
+    if callable(wrong):
+        wrong(root)
+    for command in (["check", root], ["publish", "--source", root, "--store", tmp_path / "store"]):
+        result = run(*command)
+        told = json.loads(result.stderr)
+        assert (result.exit_code, result.stdout, told["code"]) == (2, "", kind), told
+        assert told["message"]
+        assert told["next"]
+    assert not list((tmp_path / "store").rglob("*.*"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, ""),
+        ({"platform__arch": "aarch64" if host_platform().arch == "x86_64" else "x86_64"}, "aarch64"),
+        ({"runtime__python": "3.99"}, "3.99"),
+    ],
+)
+def test_check_says_what_does_not_fit_here(source: Callable[..., Path], change: dict[str, Any], says: str) -> None:
+    """WRK-048, RUN-016: a package for another machine is fine; what a worker on this one would say is a note."""
+    result = run("check", source(**change))
+    assert result.exit_code == 0
+    assert (says in result.stderr) is True
+    assert bool(result.stderr) is bool(says)

@@ -85,7 +85,8 @@ async def start(coordinator: Any, tmp_path: Path) -> AsyncIterator[Start]:
         )  # fmt: skip
         output = BytesIO()
         diagnostics = Diagnostics(output)
-        client = Coordinator(settings.server, request_timeout_ms=settings.pacing.request_timeout_ms)
+        timeout_ms = settings.pacing.request_timeout_ms
+        client = Coordinator(settings.server, request_timeout_ms=timeout_ms, notice=diagnostics.say)
         cache = PackageCache(settings.cache, quota_bytes=cache_quota)
         worker = Worker(
             settings, coordinator=client, cache=cache, store=open_store(settings.store),
