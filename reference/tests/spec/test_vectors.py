@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from protocol3.contract import strict_json
+from protocol3.coordinator.controls.faults import Faults
+from protocol3.coordinator.controls.rules import AddFault, Pick
 from protocol3_spec import compact, schemas, validation
 from protocol3_spec.loader import read
 
@@ -103,6 +105,18 @@ def test_every_difference_is_one() -> None:
     for key in DIFFERENCES:
         name, text = every[key]
         assert judges.MODELS[name](text) is not by_schema(name, {"id": key, "text": text})
+
+
+def test_what_the_controls_write_is_as_their_schemas_say() -> None:
+    """TST-031, TST-033, TST-034, TST-036: messages that the reference writes and never reads."""
+    faults = Faults()
+    for example in schemas()["fault-command"]["examples"]:
+        command = AddFault.from_json(example)
+        assert validation.problems("fault", faults.add(command)) == []
+    assert validation.problems("fault-list", faults.shown(command.scope)) == []
+    everything = Pick(scope=command.scope, id=None)
+    assert validation.problems("fault-released", faults.release(everything)) == []
+    assert validation.problems("fault-cleared", faults.clear(everything)) == []
 
 
 def test_every_schema_has_a_model_or_a_reason() -> None:
