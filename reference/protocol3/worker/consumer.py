@@ -132,7 +132,7 @@ def read_reply(value: JsonValue, command: AcquireCommand) -> AcquireReply:
 
 
 def check_assignment(assignment: Assignment, command: AcquireCommand) -> None:
-    """What WRK-010 asks beyond the assignment's own consistency, which its model has checked."""
+    """What WRK-010 asks (WRK-053) beyond the assignment's own consistency, which its model has checked."""
     owner = assignment.lease.owner
     held = (owner.scope, owner.worker_session_id, owner.consumer_id)
     if held != (command.scope, command.worker_session_id, command.consumer_id):

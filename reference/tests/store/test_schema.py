@@ -54,7 +54,7 @@ async def test_a_record_comes_back_as_it_was_written(pool, blank, table):
 
 
 def test_only_what_is_over_is_deleted():
-    """DLV-021, DLV-312, EVT-012: obligations and agenda entries go, everything else stays."""
+    """DLV-021, DLV-312, EVT-012, DLV-310: obligations and agenda entries go, everything else stays."""
     texts = [
         apply_function(),
         *(text.read_text() for text in files("protocol3.store").joinpath("migrations").iterdir()),
