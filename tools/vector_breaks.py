@@ -120,7 +120,11 @@ class Rules:
 
     def of(self, kind: str, place: Place | None, general: str | None) -> str:
         own = place.requirement() if place is not None else None
-        return self._said.get(kind) or self._said.get("*") or general or own or str(self._own)
+        return self._said.get(kind) or general or self._said.get("*") or own or str(self._own)
+
+    def shape(self, kind: str) -> str:
+        """Of what is no object or no array: the rule about the members that it lacks."""
+        return self._said.get(kind) or self._said.get("*") or self._said.get("unknown") or "JSON-080"
 
 
 def decoded(text: str) -> Any:
@@ -219,12 +223,12 @@ def _members(place: Place, rules: Rules) -> Iterator[Break]:
             why = f"`{name}` is no member."
             yield Break("unknown", Edit(f"{place.at}/{name}", "null"), why, rules.of("unknown", None, "JSON-080"))
     if place.keyword("type") == "object":
-        yield Break("type", Edit(place.at, '"{}"'), "A text, not an object.", rules.of("type", place, None))
+        yield Break("type", Edit(place.at, '"{}"'), "A text, not an object.", rules.shape("type"))
 
 
 def _elements(place: Place, rules: Rules) -> Iterator[Break]:
     if place.keyword("type") == "array":
-        yield Break("type", Edit(place.at, "{}"), "An object, not an array.", rules.of("type", place, None))
+        yield Break("type", Edit(place.at, "{}"), "An object, not an array.", rules.shape("type"))
     if place.value and (place.keyword("uniqueItems") or place.keyword("x-unique-by")):
         put = compact([*place.value, place.value[0]])
         what = place.keyword("x-unique-by") or "An element"
