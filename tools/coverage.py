@@ -224,7 +224,12 @@ def _is_test(holder: str) -> bool:
 
 def sentence(text: str) -> str:
     flat = " ".join(text.split()).replace("|", "\\|")
-    return flat if len(flat) <= SENTENCE else flat[: SENTENCE - 1].rstrip("\\ ") + "…"
+    if len(flat) <= SENTENCE:
+        return flat
+    cut = flat[: SENTENCE - 1]
+    if cut.count("`") % 2:
+        cut = cut.rpartition("`")[0]  # code that is cut would run on into the next cell
+    return cut.rstrip("\\ ") + "…"
 
 
 def cell(evidence: Iterable[Evidence]) -> str:
