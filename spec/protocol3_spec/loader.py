@@ -108,7 +108,7 @@ def vocabularies() -> Mapping[str, Vocabulary]:
 
 @cache
 def transitions(machine: str) -> tuple[Transition, ...]:
-    """The transitions of `task` or `workflow` (part 10 section 15.3, WF-050)."""
+    """The transitions of `task` or `workflow` (chapter 41, WF-050)."""
     return tuple(
         Transition(source=row["from"], event=row["event"], target=row["to"])
         for row in read("states.json")["transitions"][machine]

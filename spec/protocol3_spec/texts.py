@@ -1,4 +1,4 @@
-"""The classes of text that the keyword `x-text` names, as predicates (part 00 sections 2 and 7.1).
+"""The classes of text that the keyword `x-text` names, as predicates (chapters 02 and 19).
 
 Where a class has a pattern in `schemas/scalars.json`, that pattern is its whole rule and nothing stands here.
 """

@@ -1,6 +1,6 @@
 """Judges decoded messages by the schemas and by the keywords that JSON Schema lacks (spec/schema-vocabulary.md).
 
-Values must come from a decoder that keeps integer and float tokens apart and refuses what part 00 section 1.1 refuses.
+Values must come from a decoder that keeps integer and float tokens apart and refuses what chapter 01 refuses.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Every race of part 20 section 14, free, over and over: both sides at once, at two of several processes.
+"""Every race of chapter 18, free, over and over: both sides at once, at two of several processes.
 
 The table is that of `reference/tests/races`, which the tests also play in both forced orders. Each round has a scope of
 its own and must come to one of the race's two outcomes, and what is read back must fit it; the wire layer of the

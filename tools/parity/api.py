@@ -1,6 +1,6 @@
 """The public names of the helper, side by side: signatures, members, bases, data class fields, enumerations.
 
-Names are those of section 3 of the contract's part 30: classes and functions that the helper defines in its three
+Names are those of chapter 23: classes and functions that the helper defines in its three
 public modules, and `SCHEMA`. Where the published name is annotated, ours has the same annotation; where it is not, ours
 may have one.
 """

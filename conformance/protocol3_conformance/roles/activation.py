@@ -1,4 +1,4 @@
-"""An activation in the hands of the scripted worker: the decisions it can settle with (part 20 section 6)."""
+"""An activation in the hands of the scripted worker: the decisions it can settle with (chapter 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of a scripted worker: they echo the invocation event exactly (part 10 section 12.2)."""
+"""Reports of a scripted worker: they echo the invocation event exactly (chapter 07, Settlement)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of the delivery replies: sessions, assignments, authority, settlement (part 10 sections 3.8, 10, 11)."""
+"""Shapes of the delivery replies: sessions, assignments, authority, settlement (chapters 06 and 07)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ INVOCATION_EVENT = record(
 
 
 def authority_relations(authority: dict[str, Any], at: str) -> None:
-    """Section 11.1 of part 10, as far as one authority shows it."""
+    """Chapter 07, Authority, as far as one authority shows it."""
     allowed, stopped = authority["dispatch_allowed"], authority["cancel_requested"]
     require(not (allowed and stopped), at, "dispatch allowed although stopped", "DLV-060")
     require(not (allowed and authority["renew_sequence"] == 0), at, "dispatch without a renewal", "DLV-028", "DLV-205")

@@ -1,4 +1,4 @@
-"""One exchange and the checks that every reply passes, whatever the scenario is about (part 00 section 3)."""
+"""One exchange and the checks that every reply passes, whatever the scenario is about (chapter 03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of task replies: snapshot, status, result, list, history, attempt (parts 00 section 4.3, 10 section 3)."""
+"""Shapes of task replies: snapshot, status, result, list, history, attempt (chapters 06 and 24)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def failed_relations(outcome: dict[str, Any], at: str) -> None:
 
 
 def outcome(output: Check) -> Check:
-    """The terminal outcome of a task, as result and child input carry it (CLI-063…068, part 20 section 7.5)."""
+    """The terminal outcome of a task, as result and child input carry it (CLI-063…068, chapter 13, Results)."""
     return tagged(
         "kind",
         {

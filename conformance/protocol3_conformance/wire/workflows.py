@@ -1,4 +1,4 @@
-"""Shapes of workflow replies: snapshot, result, activation context, receipts (part 20)."""
+"""Shapes of workflow replies: snapshot, result, activation context, receipts (chapters 09 to 15)."""
 
 from __future__ import annotations
 

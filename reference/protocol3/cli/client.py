@@ -1,4 +1,4 @@
-"""A small HTTP client for one exchange at a time, as a client of the protocol must behave (part 00 section 4)."""
+"""A small HTTP client for one exchange at a time, as a client of the protocol must behave (chapter 24)."""
 
 import http.client
 from collections.abc import Callable, Mapping

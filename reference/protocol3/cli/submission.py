@@ -73,7 +73,7 @@ def compose(
     retry_delay_ms: int | None,
     **members: JsonValue,
 ) -> dict[str, JsonValue]:
-    """A SubmitCommand (part 10 section 3.2) from options; unset ones are left out, never null (CLI-050)."""
+    """A SubmitCommand (chapter 06) from options; unset ones are left out, never null (CLI-050)."""
     for name in ("tenant_id", "namespace", "queue", "program"):
         if members[name] is None:
             raise click.UsageError(f"--{name.removesuffix('_id')} is missing (or give the whole command with --file)")

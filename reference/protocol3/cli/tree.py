@@ -25,7 +25,7 @@ COLOURS: Final = {
     "cancelling": "yellow",
 }
 
-# Replies of the service: objects whose members part 10 section 3.4 and part 20 section 3.2 name.
+# Replies of the service: objects whose members chapter 06, Status and chapter 09, Snapshot name.
 Status = dict[str, Any]
 
 

@@ -44,7 +44,7 @@ def external_event(value: JsonValue, at: str) -> dict[str, JsonValue]:
 
 
 def invocation_event(value: JsonValue, at: str) -> dict[str, JsonValue]:
-    """An invocation event as a worker receives it, returned as it is (part 10 section 10.2). Raises Refusal."""
+    """An invocation event as a worker receives it, returned as it is (chapter 07, Invocation event). Raises Refusal."""
     event = cloud_event(value, at)
     identifier(event["id"], f"{at}.id", ID_BYTES)
     _json_data(event, at)
@@ -75,7 +75,7 @@ def new_invocation_event(
     traceparent: str | None = None,
     tracestate: str | None = None,
 ) -> dict[str, JsonValue]:
-    """The event of one attempt: exactly the attributes of part 10 section 10.2 (DLV-042, ACT-004, TRC-022)."""
+    """The event of one attempt: exactly the attributes of chapter 07, Invocation event (DLV-042, ACT-004, TRC-022)."""
     event: dict[str, JsonValue | None] = {
         "specversion": "1.0",
         "id": event_id,

@@ -1,4 +1,4 @@
-"""Texts and delays of completion notifications (part 00 section 5)."""
+"""Texts and delays of completion notifications (chapter 31)."""
 
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes

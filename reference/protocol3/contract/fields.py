@@ -1,4 +1,4 @@
-"""Reading one JSON object of a message: members taken by name, nulls and unknown members judged (section 1.7)."""
+"""Reading one JSON object of a message: members by name, nulls and unknown members judged (JSON-080 to JSON-082)."""
 
 from collections.abc import Callable, Iterable
 from types import TracebackType

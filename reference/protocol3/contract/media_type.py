@@ -1,4 +1,4 @@
-"""Content-Type and Content-Encoding of requests and replies (part 00 section 3.4)."""
+"""Content-Type and Content-Encoding of requests and replies (chapter 03, Media types)."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Strict query strings (part 00 section 3.5): decoded once, every name known and given once."""
+"""Strict query strings (chapter 03, Queries): decoded once, every name known and given once."""
 
 import re
 from typing import Final

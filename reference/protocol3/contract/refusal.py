@@ -1,4 +1,4 @@
-"""A refused request: the one exception that becomes an error object (part 00 section 3.6)."""
+"""A refused request: the one exception that becomes an error object (chapter 03)."""
 
 import re
 from collections.abc import Collection

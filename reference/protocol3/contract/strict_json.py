@@ -1,4 +1,4 @@
-"""The JSON profile of part 00 section 1: strict decoding, compact and canonical encoding, identity, depth.
+"""The JSON profile of chapter 01: strict decoding, compact and canonical encoding, identity, depth.
 
 Values are plain Python: None, bool, int, float, str, list, dict. The seven classes never mix: `1`, `1.0`, `True` and
 `-0.0` are four different values (JSON-040…042), so compare with `same` or `digest`, never with `==`.

@@ -1,4 +1,4 @@
-"""The text classes of part 00 section 2.1. Each function takes a decoded value and returns it as text or refuses it.
+"""The text classes of chapter 02. Each function takes a decoded value and returns it as text or refuses it.
 
 Bodies and queries are judged by the same functions (TXT-009).
 """
@@ -46,7 +46,7 @@ def identifier(value: JsonValue, at: str, max_bytes: int = ID_BYTES) -> str:
 
 
 def uncontrolled(value: JsonValue, at: str, max_bytes: int) -> str:
-    """Text of 1…max UTF-8 bytes without control characters: names inside observations (part 10 section 12.5)."""
+    """Text of 1…max UTF-8 bytes without control characters: names inside observations (chapter 07, Observations)."""
     text = string(value, at)
     if not text:
         raise invalid(at, "must not be empty")

@@ -1,4 +1,4 @@
-"""Timestamps of the protocol (Unix milliseconds) and the text form in CloudEvents (part 00 section 2.4)."""
+"""Timestamps of the protocol (Unix milliseconds) and the text form in CloudEvents (chapter 02, Time as text)."""
 
 import re
 from calendar import monthrange

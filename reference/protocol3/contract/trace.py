@@ -1,4 +1,4 @@
-"""W3C trace carriers: the two texts and the join of header fields (part 00 section 7.1, TRC-012, TRC-013)."""
+"""W3C trace carriers: the two texts and the join of header fields (chapter 19, Carriers, TRC-012, TRC-013)."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""RFC 3986 syntax of URI references and absolute URIs; nothing is normalised (part 00 section 2.3, TXT-033)."""
+"""RFC 3986 syntax of URI references and absolute URIs; nothing is normalised (chapter 02, URIs, TXT-033)."""
 
 import re
 from ipaddress import AddressValueError, IPv6Address

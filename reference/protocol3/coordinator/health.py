@@ -1,4 +1,4 @@
-"""What `/health/live` and `/health/ready` say (part 00 section 3.8, RCV-031). A state object: others feed it."""
+"""What `/health/live` and `/health/ready` say (chapter 03, Health, RCV-031). A state object: others feed it."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Judging a poll against the cursor of its consumer, and completing it with nothing (part 10 section 9.1)."""
+"""Judging a poll against the cursor of its consumer, and completing it with nothing (chapter 07, Acquisition)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _busy(poll: Poll) -> Verdict | None:
     return Rejected(code="busy") if _previous_is_live(poll) else None
 
 
-#: The order of section 9.1 after decoding. DLV-314.
+#: The order of DLV-314, after decoding.
 CHECKS: Final = (_session, _match, _sequence, _replay, _busy)
 
 

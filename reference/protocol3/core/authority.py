@@ -1,4 +1,4 @@
-"""Who may act: liveness of an attempt and the authority shown to its owner (DLV-015, part 10 section 11.1)."""
+"""Who may act: liveness of an attempt and the authority shown to its owner (DLV-015, chapter 07, Authority)."""
 
 from __future__ import annotations
 

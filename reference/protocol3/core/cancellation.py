@@ -1,4 +1,4 @@
-"""Cancelling a task (part 10 section 7). Also used by the drain of a workflow for the tasks it owns."""
+"""Cancelling a task (chapter 06, Cancellation). Also used by the drain of a workflow for the tasks it owns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claiming a queued task for an admitted poll (part 10 section 9.2)."""
+"""Claiming a queued task for an admitted poll (chapter 07, Claiming)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovering an attempt whose authority ran out (part 10 section 14.1)."""
+"""Recovering an attempt whose authority ran out (chapter 07, Expiry)."""
 
 from __future__ import annotations
 

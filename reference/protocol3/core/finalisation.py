@@ -1,4 +1,4 @@
-"""How an attempt ends and what becomes of its task (part 10 sections 12.4 and 14.2)."""
+"""How an attempt ends and what becomes of its task (chapter 07)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def is_terminal(task: Task) -> bool:
 
 
 def _outcome(task: Task, attempt: Attempt) -> tuple[AttemptState, TaskState]:
-    """States of the attempt and of the task (part 10 section 14.2 steps 1 to 4; DLV-114, DLV-115, DLV-119, ACT-041).
+    """States of the attempt and of the task (chapter 07, Finalisation; DLV-114, DLV-115, DLV-119, ACT-041).
 
     DLV-337 to DLV-341, TASK-240, DLV-356.
     """

@@ -20,7 +20,7 @@ from protocol3.contract.vocabulary import (
     WorkflowState,
 )
 
-#: What an accepted report decides about its attempt (part 10 section 12.4).
+#: What an accepted report decides about its attempt (chapter 07, What a report decides).
 ReportVerdict: TypeAlias = Literal["success", "application", "retryable", "permanent"]
 
 
@@ -38,7 +38,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Latest completed acquisition of one consumer: empty when `task_id` is None (part 10 section 9.1).
+    """Latest completed acquisition of one consumer: empty when `task_id` is None (chapter 07, Acquisition).
 
     It only moves on; nothing removes it or sets it back (DLV-021, DLV-312).
     """

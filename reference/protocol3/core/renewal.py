@@ -1,4 +1,4 @@
-"""Renewing a lease and authorising dispatch (part 10 section 11.2)."""
+"""Renewing a lease and authorising dispatch (chapter 07, Renewal)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _sequence(asked: Renewing) -> Verdict | None:
     return None
 
 
-#: The order of section 11.2. DLV-329.
+#: The order of DLV-329.
 CHECKS: Final = (_session, _cursor, _found, _owner, _live, _sequence)
 
 

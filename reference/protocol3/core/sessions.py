@@ -1,4 +1,4 @@
-"""Worker sessions (part 10 section 8)."""
+"""Worker sessions (chapter 07, Sessions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settling an attempt and confirming its quiescence (part 10 sections 12 and 13)."""
+"""Settling an attempt and confirming its quiescence (chapter 07)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EncodedCommand:
 
     @classmethod
     def of(cls, command: SettleCommand) -> EncodedCommand:
-        """`size` is that of the compact command, a null trace not counted (step 5 of section 12.3)."""
+        """`size` is that of the compact command, a null trace not counted (step 5 of DLV-336)."""
         report, output = command.report, None
         if isinstance(report, CompletedReport) and isinstance(report.outcome, Success):
             output = encode(report.outcome.output)
@@ -133,7 +133,7 @@ def _settle_live(asked: Settling) -> Verdict | None:
     return _lost_unless_live(*_held(asked.task, asked.attempt), asked.clock)
 
 
-#: The order of section 12.3, from step 2. DLV-336.
+#: The order of DLV-336, from step 2.
 SETTLE_CHECKS: Final = (_found, _owner, _trace, _report, _size, _replay, _settle_live)
 
 
@@ -175,7 +175,7 @@ def _accept(asked: Settling, fresh: Fresh) -> Verdict:
 
 
 def classify(report: Report) -> ReportVerdict:
-    """What a report decides about its attempt (section 12.4)."""
+    """What a report decides about its attempt (chapter 07, What a report decides)."""
     if isinstance(report, FailedReport):
         return classify_failure(report.error.kind)
     return "success" if isinstance(report.outcome, Success) else "application"
@@ -237,7 +237,7 @@ def _reported(asked: Confirming) -> Verdict | None:
     return None
 
 
-#: The order of section 13. DLV-342.
+#: The order of DLV-342.
 CONFIRM_CHECKS: Final = (_confirm_found, _confirm_owner, _already_confirmed, _confirm_live, _reported)
 
 

@@ -1,4 +1,4 @@
-"""Accepting a submission, or recognising it (part 10 section 4)."""
+"""Accepting a submission, or recognising it (chapter 06)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks and attempts look like from outside, made from their records (part 10 sections 3, 5, 10).
+"""What tasks and attempts look like from outside, made from their records (chapters 06 and 07).
 
 The data of a task and the output of a report are taken over as they are stored: they may be large, and are compact
 JSON already. Replies that hold them are encoded here; the others are models.
@@ -154,7 +154,7 @@ def _failure(attempt: Attempt, settlement: Settlement | None) -> bytes:
 
 
 def failure_of(attempt: Attempt, settlement: Settlement | None) -> Failure:
-    """The failure that a finished attempt stands for, as it was reported (part 10 section 3.5, DLV-089)."""
+    """The failure that a finished attempt stands for, as it was reported (chapter 06, Result, DLV-089)."""
     if settlement is None:
         if attempt.state != "lost":
             raise contradiction()
@@ -214,7 +214,7 @@ def event_without_data(scope: Scope, task: Task, attempt: Attempt, origin_trace:
 def report_identity(
     scope: Scope, task: Task, attempt: Attempt, descriptor: bytes, origin_trace: bytes | None
 ) -> ReportIdentity:
-    """What a report of this attempt must carry (part 10 section 12.2)."""
+    """What a report of this attempt must carry (chapter 07, Settlement)."""
     event = event_without_data(scope, task, attempt, origin_trace)
     return ReportIdentity.of(event, Descriptor.from_json(decode(descriptor)))
 
@@ -238,7 +238,7 @@ def assigned(scope: Scope, reply: Assigned) -> bytes:
 def attempt_snapshot(
     scope: Scope, task: Task, attempt: Attempt, body: TaskBody, settlement: Settlement | None
 ) -> bytes:
-    """The encoded AttemptSnapshot (part 10 section 3.7)."""
+    """The encoded AttemptSnapshot (chapter 06, Attempt)."""
     members: dict[str, JsonValue] = {
         "descriptor": decode(body.descriptor),
         "lease": _lease(scope, attempt),

@@ -1,4 +1,4 @@
-"""What a worker is told at its start (part 30, 2.1)."""
+"""What a worker is told at its start (chapter 22, Configuration)."""
 
 import os
 import shutil

@@ -172,7 +172,7 @@ def test_report_identity_of_an_event() -> None:
 
 
 def test_processing_trace_is_judged_later() -> None:
-    """Part 10 section 12.3: its texts come after the ownership checks, its shape before."""
+    """Chapter 07, Order of decision: its texts come after the ownership checks, its shape before."""
     document = sample("settle-completed")
     document["processing_trace"] = {"traceparent": "00-bad"}
     command = SettleCommand.from_json(document)

@@ -129,7 +129,7 @@ def test_named_subsets() -> None:
 
 @pytest.mark.parametrize("machine", ["task", "workflow"])
 def test_transitions_use_known_states_and_leave_no_terminal_one(machine: str) -> None:
-    """WF-050, part 10 section 15.3."""
+    """WF-050, chapter 41."""
     states = protocol3_spec.vocabularies()[f"{machine}_state"]
     for transition in protocol3_spec.transitions(machine):
         assert transition.target in states.values

@@ -1,4 +1,4 @@
-"""Query strings, trace headers, media types (part 00 sections 3.4, 3.5, 7.1)."""
+"""Query strings, trace headers, media types (chapters 03 and 19)."""
 
 import copy
 import json

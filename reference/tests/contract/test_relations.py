@@ -228,7 +228,7 @@ def test_context_relations() -> None:
 
 @pytest.mark.parametrize("kind", ["timeout", "timer"])
 def test_timed_wakes(kind: str) -> None:
-    """Part 20 section 10.3 (TMR-024)."""
+    """Chapter 16, Wakes (TMR-024)."""
     document = sample("context") | {"inputs": {}, "wake": {"kind": kind, "key": "k", "deadline": 5}}
     assert same(ActivationContext.from_json(document).to_json(), document)
 

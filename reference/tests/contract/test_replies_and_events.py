@@ -120,7 +120,7 @@ def test_new_invocation_event() -> None:
     ],
 )
 def test_invocation_event_rules(change: dict[str, Any], place: str) -> None:
-    """Part 10 section 10.2, DLV-046."""
+    """Chapter 07, Invocation event, DLV-046."""
     event = sample("assignment")["event"] | change
     refuse(lambda document: invocation_event(document, "event"), event, place)
 

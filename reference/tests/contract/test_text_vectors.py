@@ -1,4 +1,4 @@
-"""Every case of fixtures/vectors/text-and-time.json against the value rules (part 00 sections 2, 3.4, 3.5, 5, 7.1)."""
+"""Every case of fixtures/vectors/text-and-time.json against the value rules (chapters 02, 03, 31 and 19)."""
 
 import json
 from collections.abc import Callable

@@ -187,7 +187,7 @@ def failed(kind: str, *, started: bool = True) -> dict[str, Any]:
 
 
 def identity(assignment: Any) -> dict[str, Any]:
-    """What a report must echo (part 10 section 12.2)."""
+    """What a report must echo (chapter 07, Settlement)."""
     event, descriptor = assignment["event"], assignment["descriptor"]
     names = {
         "source": "source",

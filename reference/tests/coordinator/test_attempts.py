@@ -1,4 +1,4 @@
-"""Renewals, settlements, expiry and retries on a real database (part 10 sections 11 to 14)."""
+"""Renewals, settlements, expiry and retries on a real database (chapter 07)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_renewal_by_another_owner(client, refused, owner, code):
 
 
 async def test_an_owner_named_in_another_scope(client, refused):
-    """DLV-055, sections 12.3 and 13: a scope that is in use as well; the attempt is not in it."""
+    """DLV-055, chapter 07: a scope that is in use as well; the attempt is not in it."""
     _, _, assignment = await claimed(client)
     other = {"tenant_id": "t", "namespace": "another"}
     command = OpenSession.from_json({"scope": other, "queue": "q", "concurrency": 1})
@@ -68,7 +68,7 @@ async def test_an_owner_named_in_another_scope(client, refused):
 
 
 async def test_expired_session(client, refused):
-    """Section 11.2, DLV-005, DLV-080: no renewal, no extension, no poll; settlement asks no session."""
+    """Chapter 07, Renewal, DLV-005, DLV-080: no renewal, no extension, no poll; settlement asks no session."""
     _, session, assignment = await claimed(client)
     await client.expire_session(session)
     assert await refused(client.renew(assignment)) == "session_expired"
@@ -126,7 +126,7 @@ async def test_concurrent_identical_settlements(client):
     ],
 )
 async def test_settlement_and_confirmation_by_another_owner(client, refused, owner, code):
-    """Sections 12.3 and 13."""
+    """Chapter 07."""
     _, _, assignment = await claimed(client)
     command = client.settlement(assignment)
     assert await refused(client.settle(assignment, owner=command["owner"] | owner)) == code
@@ -219,7 +219,7 @@ async def test_the_loop_rises_for_an_entry_that_comes_sooner(client):
 
 
 async def test_failures(client, report):
-    """Section 12.4: retried, permanent, the program's own."""
+    """Chapter 07, What a report decides: retried, permanent, the program's own."""
     task_id, session, assignment = await claimed(client, retry_policy={"max_attempts": 3, "retry_delay_ms": 0})
     assert (await client.settle(assignment, report.failed("cancelled")))["task_state"] == "queued"
     assert (await client.read("task_result", task_id))["outcome"] is None  # TASK-126

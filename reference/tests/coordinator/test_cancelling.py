@@ -1,4 +1,4 @@
-"""Cancellation on a real database (part 10 section 7)."""
+"""Cancellation on a real database (chapter 06, Cancellation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task list on a real database (part 10 section 6)."""
+"""The task list on a real database (chapter 08)."""
 
 from __future__ import annotations
 

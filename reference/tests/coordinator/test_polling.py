@@ -1,4 +1,4 @@
-"""Acquisitions: cursors, claims, waiting (part 10 section 9)."""
+"""Acquisitions: cursors, claims, waiting (chapter 07)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def until_waiting(client, count=1):
 
 
 async def test_sequences(client, refused):
-    """Section 9.1, DLV-012, DLV-018."""
+    """Chapter 07, Acquisition, DLV-012, DLV-018."""
     session = await client.open()
     for sequence, code in ((0, "out_of_order"), (2, "out_of_order")):
         assert await refused(client.poll(session, sequence)) == code

@@ -1,4 +1,4 @@
-"""Task reads (part 10 section 5)."""
+"""Task reads (chapter 06, Reads)."""
 
 from __future__ import annotations
 

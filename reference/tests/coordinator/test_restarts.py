@@ -1,4 +1,4 @@
-"""What a coordinator that starts on the database of another one finds (part 10 section 15)."""
+"""What a coordinator that starts on the database of another one finds (chapter 41)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submission on a real database (part 10 section 4)."""
+"""Submission on a real database (chapter 06)."""
 
 from __future__ import annotations
 

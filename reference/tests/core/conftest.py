@@ -34,7 +34,7 @@ DESCRIPTOR = encode(
     Descriptor(program=ProgramRef(id="monthly", version="2"), digest="sha256:" + "0" * 64, size=9).to_json()
 )
 
-#: The columns of part 10 section 15.2.
+#: The columns of chapter 41, Attempts.
 SITUATIONS = "ABCDEFG"
 
 
@@ -116,7 +116,7 @@ class Make:
         return replace(attempt, **changes)
 
     def situation(self, column: str) -> tuple[r.Task, r.Attempt]:
-        """Task and attempt in a column of section 15.2, the report being an unconfirmed or confirmed success."""
+        """Task and attempt in a column of that table, the report being an unconfirmed or confirmed success."""
         report = {"settled_at": NOW - 5_000, "verdict": "success", "may_have_started": True}
         over = {"lease_expires_at": NOW}
         ended = {"state": "succeeded", "finished_at": NOW - 1_000}

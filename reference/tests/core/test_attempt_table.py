@@ -1,4 +1,4 @@
-"""Part 10 section 15.2: attempt and owner operation, every cell."""
+"""Chapter 41, Attempts: attempt and owner operation, every cell."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_settlement_that_lacks_what_the_event_has(make, word, field):
 @pytest.mark.parametrize("column", "ABCDEFG")
 @pytest.mark.parametrize("field", ["lease_id", "generation", "worker_session_id", "consumer_id"])
 def test_settlement_by_another_owner(make, word, column, field):
-    """Section 12.3 step 3: before the report's identity, in every column (DLV-355)."""
+    """DLV-336, step 3: before the report's identity, in every column (DLV-355)."""
     task, attempt = make.situation(column)
     owner = make.owner(**{field: 9 if field in ("generation", "consumer_id") else "other"})
     command = make.command(owner=owner)
@@ -134,7 +134,7 @@ def test_settlement_by_another_owner(make, word, column, field):
 
 @pytest.mark.parametrize("missing", ["task", "attempt"])
 def test_settlement_of_nothing(make, word, missing):
-    """Section 12.3 step 2 (DLV-355)."""
+    """DLV-336, step 2 (DLV-355)."""
     task = None if missing == "task" else make.task()
     assert word(settle(make.settling(make.command(), task, None), make.fresh())) == "not_found"
     assert word(confirm_quiescence(make.confirming(task, None), make.fresh())) == "not_found"

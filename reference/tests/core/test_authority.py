@@ -1,4 +1,4 @@
-"""Part 10 section 11.1: the authority of an attempt at one instant."""
+"""Chapter 07, Authority: the authority of an attempt at one instant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part 10 section 7 and the cancel rows of section 15.1."""
+"""Chapter 06, Cancellation and the cancel rows of chapter 41, Tasks."""
 
 from __future__ import annotations
 

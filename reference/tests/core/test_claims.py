@@ -1,4 +1,4 @@
-"""Part 10 sections 8, 9.2 and 14.1: sessions, claims, the agenda entry of a lease."""
+"""Chapter 07: sessions, claims, the agenda entry of a lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part 10 section 9.1: the cursor table, its check order, and completing a poll with nothing."""
+"""Chapter 07, Acquisition: the cursor table, its check order, and completing a poll with nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_after_an_empty_one(make, word, sequence, expected):
 )
 @pytest.mark.parametrize("sequence", [0, 4, 5])
 def test_session_and_match_come_first(make, word, sequence, changes, expected):
-    """DLV-011, section 9.1: before any sequence rule, for every sequence."""
+    """DLV-011, chapter 07, Acquisition: before any sequence rule, for every sequence."""
     if changes.get("session") == "expired":
         changes = {"session": make.session(expires_at=make.now)}
     poll = make.poll(sequence=sequence, command=changes.get("command", {}))

@@ -1,4 +1,4 @@
-"""Part 10 sections 12.4 and 14.2: classification of reports, and how attempts and tasks end."""
+"""Chapter 07: classification of reports, and how attempts and tasks end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_only_the_kind_classifies(make, phase, started):
 
 
 def test_a_program_decides_for_itself(make):
-    """Section 12.4: a completed report is a success or the program's own failure."""
+    """Chapter 07, What a report decides: a completed report is a success or the program's own failure."""
     assert classify(make.command().report) == "success"
     assert classify(make.command(outcome=make.program_failure()).report) == "application"
 
@@ -63,7 +63,7 @@ CASES = [
 
 @pytest.mark.parametrize(("report", "left", "cancelled", "quiescence", "attempt_state", "task_state", "reason"), CASES)
 def test_every_ending(make, written, reasons, report, left, cancelled, quiescence, attempt_state, task_state, reason):
-    """Section 14.2, reached by confirmation where quiescence is confirmed and by expiry otherwise.
+    """Chapter 07, reached by confirmation where quiescence is confirmed and by expiry otherwise.
 
     TASK-234 to TASK-238, DLV-337 to DLV-341, DLV-343, DLV-345 to DLV-347, TASK-240, DLV-356.
     """

@@ -1,4 +1,4 @@
-"""Part 10 section 11.2: the order of checks, the sequence table, and what an accepted renewal changes."""
+"""Chapter 07, Renewal: the order of checks, the sequence table, and what an accepted renewal changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_wrong_owner(make, word, changes):
 
 @pytest.mark.parametrize("session", [{"queue": "other"}, {"scope_id": 8}, {"concurrency": 0}])
 def test_session_that_cannot_hold_the_attempt(make, word, session):
-    """Section 11.2: the session matches scope and queue, the consumer is in range."""
+    """Chapter 07, Renewal: the session matches scope and queue, the consumer is in range."""
     assert word(renew(make.renewing(session=make.session(**session)))) == "ownership_lost"
 
 

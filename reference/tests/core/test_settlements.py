@@ -1,4 +1,4 @@
-"""Part 10 section 12: order of checks, acceptance, the stored form."""
+"""Chapter 07: order of checks, acceptance, the stored form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAD_TRACE = TraceContext(traceparent="00-zz", tracestate=None)
 
 
 def test_order_of_checks():
-    """N8: section 12.3 from step 2, and section 13 (DLV-336, DLV-342)."""
+    """DLV-336 from step 2, and DLV-342."""
     assert [check.__name__ for check in settlement.SETTLE_CHECKS] == [
         "_found",
         "_owner",
@@ -39,7 +39,7 @@ def test_order_of_checks():
 
 
 def test_trace_is_judged_after_the_owner_and_before_the_report(make, word):
-    """Section 12.3 steps 3 and 4."""
+    """Chapter 07, Order of decision, steps 3 and 4."""
     command = make.command(processing_trace=BAD_TRACE)
     stranger = replace(command, owner=make.owner(lease_id="other"))
     wrong = replace(command, report=replace(command.report, identity=replace(command.report.identity, run_id="other")))
@@ -49,7 +49,7 @@ def test_trace_is_judged_after_the_owner_and_before_the_report(make, word):
 
 @pytest.mark.parametrize(("extra", "expected"), [(0, "accepted"), (1, "invalid_input")])
 def test_size_of_the_compact_command(make, word, extra, expected):
-    """Section 12.3 step 5: at most 8 MiB, an absent trace not counted."""
+    """Chapter 07, Order of decision, step 5: at most 8 MiB, an absent trace not counted."""
     empty = make.command(outcome=Success(output=""))
     spelled = empty.to_json()
     del spelled["processing_trace"]
@@ -59,7 +59,7 @@ def test_size_of_the_compact_command(make, word, extra, expected):
 
 
 def test_size_comes_before_the_stored_settlement(make, word):
-    """Section 12.3: step 5 before step 6."""
+    """Chapter 07, Order of decision: step 5 before step 6."""
     command = make.command(outcome=Success(output="x" * SETTLEMENT_BODY_BYTES))
     task, attempt = make.situation("E")
     asked = make.settling(command, task, attempt, stored=make.command())

@@ -1,4 +1,4 @@
-"""Part 10 section 4 and the submit rows of section 15.1."""
+"""Chapter 06 and the submit rows of chapter 41, Tasks."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def ended(make, **attempt):
 
 
 def test_result_of_a_program_failure(make):
-    """Section 3.5, `application` (TASK-217, TASK-219)."""
+    """Chapter 06, Result, `application` (TASK-217, TASK-219)."""
     task, attempt = ended(make, verdict="application", settled_at=1, may_have_started=True)
     outcome = result(make, task, attempt, make.stored(make.command(outcome=make.program_failure())))
     assert outcome["failure"] == {"kind": "application", "error": {"kind": "k", "message": "m"}}
@@ -203,7 +203,7 @@ def test_the_event_never_changes(make):
 
 
 def test_attempt_snapshots(make):
-    """Section 3.7: before any command, and after renewal and settlement."""
+    """Chapter 06, Attempt: before any command, and after renewal and settlement."""
     fresh = decode(task_views.attempt_snapshot(make.scope, make.task(), make.attempt(), make.body(), None))
     AttemptSnapshot.from_json(fresh)
     assert (fresh["last_renewal"], fresh["settlement"], fresh["finished_at"]) == (None, None, None)

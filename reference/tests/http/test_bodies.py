@@ -1,4 +1,4 @@
-"""Media type, size, framing and content of request bodies (part 00 sections 3.1, 3.4)."""
+"""Media type, size, framing and content of request bodies (chapter 03)."""
 
 import asyncio
 import threading

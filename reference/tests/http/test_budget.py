@@ -1,4 +1,4 @@
-"""The exchange budget, clients that leave, and the shutdown (part 00 section 3.7)."""
+"""The exchange budget, clients that leave, and the shutdown (chapter 03, Deadlines and shutdown)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Health: part 00 section 3.8 and RCV-031."""
+"""Health: chapter 03, Health and RCV-031."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reply headers, error bodies, reply sizes, and what becomes of an operation that fails (part 00 section 3.6)."""
+"""Reply headers, error bodies, reply sizes, and what becomes of an operation that fails (chapter 03)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The route table against part 00 section 3.2 and against the operations behind it."""
+"""The route table against chapter 03, Routes and against the operations behind it."""
 
 import json
 from typing import Any
@@ -113,7 +113,7 @@ def sample(route: Route) -> bytes:
 
 
 def test_the_table_is_the_contracts():
-    """HTTP-010, HTTP-011, HTTP-014, HTTP-017, JSON-062, JSON-070: paths, methods and limits of part 00 section 3.2"""
+    """HTTP-010, HTTP-011, HTTP-014, HTTP-017, JSON-062, JSON-070: paths, methods and limits of chapter 03, Routes"""
     expected = set()
     for line in TABLE.split("\n")[1:-1]:
         method, path, request, reply, operation = line.split()

@@ -231,7 +231,7 @@ class Wire:
 
 
 def _identity(assignment: Any) -> dict[str, Any]:
-    """What a report must echo (part 10 section 12.2)."""
+    """What a report must echo (chapter 07, Settlement)."""
     event, descriptor = assignment["event"], assignment["descriptor"]
     names = {"source": "source", "event_id": "id", "tenant_id": "ldgtenantid", "attempt_no": "ldgattemptno"}
     for name in ("namespace", "run_id", "task_id", "attempt_id", "workflow_id", "activation_id", "root_workflow_id"):

@@ -151,7 +151,7 @@ RACES: list[Race] = []
 
 
 def race(*ids: str, restarts: bool = False) -> Callable[[SetUp], SetUp]:
-    """Enter a set-up into the table under these rows of section 14."""
+    """Enter a set-up into the table under these rows of chapter 18."""
 
     def enter(set_up: SetUp) -> SetUp:
         name = getattr(set_up, "__name__", "").replace("_", "-")

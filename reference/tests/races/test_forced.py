@@ -9,7 +9,7 @@ ROWS = {f"RACE-{number:02}" for number in range(1, 39)} - {"RACE-35", "RACE-36"}
 
 
 def test_the_table_is_complete():
-    """Every row of part 20 section 14 but the two about approvals, and no other."""
+    """Every row of chapter 18 but the two about approvals, and no other."""
     assert {row for race in RACES for row in race.ids} == ROWS
     assert table.RACES is RACES
 

@@ -46,7 +46,7 @@ def interpreter_version() -> str:
 
 
 def acknowledge(request: Frame) -> Frame:
-    """The reply that accepts a request (table of section 1.7)."""
+    """The reply that accepts a request (table of chapter 21, Requests of a running activation)."""
     result: Frame = {"committed": True}
     if request["operation"] == "workflow.fork":
         payload = request["payload"]
@@ -60,7 +60,7 @@ def reply_to(request: Frame, result: Any) -> Frame:
 
 
 def activation(**changes: Any) -> Frame:
-    """A payload of table 1.6.1; a change to `...` removes the member."""
+    """A payload of RUN-061; a change to `...` removes the member."""
     payload = {
         "v": 1,
         "workflow_id": "wf",

@@ -1,4 +1,4 @@
-"""What makes an activation (part 30, section 1.6)."""
+"""What makes an activation (chapter 21, Workflow extension)."""
 
 import json
 

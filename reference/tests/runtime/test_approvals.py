@@ -1,4 +1,4 @@
-"""Approvals (part 30, section 3.9)."""
+"""Approvals (chapter 23)."""
 
 import hashlib
 
@@ -29,7 +29,7 @@ def approved(**changes):
 
 
 def test_the_decision_has_this_form(lab):
-    """HLP-085, table 3.13: `wait_approval` is the same method (HLP-145)."""
+    """HLP-085: `wait_approval` is the same method (HLP-145)."""
     for code in (REQUEST, REQUEST.replace("resume=", "continuation="), REQUEST.replace("request_", "wait_")):
         decision = lab.decision(f"return {code}", revision=2)
         assert decision == {
@@ -97,7 +97,7 @@ def test_refused_requests(lab, changed):
 
 
 def test_proposed_arguments_are_part_of_the_wait_only_if_given(lab):
-    """HLP-085, table 3.13."""
+    """HLP-085."""
     decision = lab.decision("return " + REQUEST.replace("state", "proposed_arguments={'x': (1,)}, state"))
     assert decision["wait"]["proposed_arguments"] == {"x": [1]}
 
@@ -213,7 +213,7 @@ def test_after_rejection_or_expiry_the_status_tells(lab, status, changes):
 
 
 def test_an_approved_action_runs_with_exactly_the_saved_arguments(lab):
-    """HLP-086 … HLP-088; vector of section 3.9."""
+    """HLP-086 … HLP-088; vector of chapter 23."""
     code = "return ctx.complete([await ctx.approved_local(add, version='1'), calls])"
     assert lab.completed(code, **approved()) == [3, [["add", 1, 2]]]
     [request] = lab.host.requests

@@ -1,4 +1,4 @@
-"""Child tasks and workflows (part 30, section 3.8)."""
+"""Child tasks and workflows (chapter 23, Children)."""
 
 import pytest
 

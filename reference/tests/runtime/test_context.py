@@ -1,4 +1,4 @@
-"""Reaching the context, and what it says (part 30, sections 3.5 and 3.6)."""
+"""Reaching the context, and what it says (chapter 23)."""
 
 import pytest
 

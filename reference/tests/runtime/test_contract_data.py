@@ -39,7 +39,7 @@ def accepted(check, *arguments):
 
 
 def test_every_limit_is_that_of_the_contract():
-    """Part 30, section 0.1: the helper's numbers and `limits.json` never differ."""
+    """Chapter 40: the helper's numbers and `limits.json` never differ."""
     limits = helper("_limits")
     own = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert own

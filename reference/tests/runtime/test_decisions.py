@@ -1,4 +1,4 @@
-"""Decisions, and the check of what the handler returns (part 30, section 3.13)."""
+"""Decisions, and the check of what the handler returns (chapter 23, Decisions)."""
 
 import pytest
 

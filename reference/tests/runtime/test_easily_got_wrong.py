@@ -1,4 +1,4 @@
-"""All twelve points of "Easily got wrong" (end of part 30), one named test each.
+"""All twelve points of "Easily got wrong" (ends of chapters 20 to 23), one named test each.
 
 Nine are points that a program process shows; `ELSEWHERE` names the tests of the three others: leases and settlements
 are the worker's, archives and the cache the packages'.

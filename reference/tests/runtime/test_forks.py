@@ -1,4 +1,4 @@
-"""Branches, forks and joins (part 30, section 3.11)."""
+"""Branches, forks and joins (chapter 23, Forks)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Frames, and what a host may send (part 30, sections 1.2, 1.3, 1.11)."""
+"""Frames, and what a host may send (chapter 21)."""
 
 import json
 

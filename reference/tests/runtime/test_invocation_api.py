@@ -1,4 +1,4 @@
-"""`current_invocation` (part 30, section 3.1)."""
+"""`current_invocation` (chapter 23, `ledgence.worker`)."""
 
 import textwrap
 
@@ -124,7 +124,7 @@ def test_a_handler_that_changes_the_event_does_not_change_its_identity(lab):
 
 
 def test_the_identity_cannot_be_changed(lab):
-    """Section 3.1: frozen."""
+    """Chapter 23, `ledgence.worker`: frozen."""
     code = """
         import dataclasses
         from ledgence.worker import current_invocation

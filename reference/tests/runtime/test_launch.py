@@ -1,4 +1,4 @@
-"""Starting a program process (part 30, section 1.1)."""
+"""Starting a program process (chapter 21, Launch)."""
 
 import shutil
 

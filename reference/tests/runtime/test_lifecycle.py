@@ -1,4 +1,4 @@
-"""Fatal acknowledgements, draining, and the end of an activation (part 30, section 3.12)."""
+"""Fatal acknowledgements, draining, and the end of an activation (chapter 23, The end of an activation)."""
 
 import os
 

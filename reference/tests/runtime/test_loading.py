@@ -1,4 +1,4 @@
-"""Which handlers are loaded, and from where (part 30, section 1.4)."""
+"""Which handlers are loaded, and from where (chapter 21, Loading the handler)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Local steps and operations (part 30, section 3.7)."""
+"""Local steps and operations (chapter 23, Local work)."""
 
 import json
 

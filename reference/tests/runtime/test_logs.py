@@ -1,4 +1,4 @@
-"""Log frames and `get_logger` (part 30, sections 1.10 and 3.2)."""
+"""Log frames and `get_logger` (chapters 21 and 23)."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def logged(lab, code, count=1, **changes):
 
 @pytest.mark.parametrize("name", ["lab", "lab2"])
 def test_a_record_has_these_members(request, name):
-    """Section 1.10, HLP-012, HLP-013; protocol 2 names no workflow (RUN-116)."""
+    """Chapter 21, Logs, HLP-012, HLP-013; protocol 2 names no workflow (RUN-116)."""
     lab = request.getfixturevalue(name)
     [frame] = logged(lab, "log.warning('hello %s', 'you', extra={'attributes': {'a': [1, None]}})")
     assert TIME.fullmatch(frame.pop("time"))
@@ -55,7 +55,7 @@ def test_a_record_has_these_members(request, name):
 
 
 def test_absent_identities_are_left_out(lab):
-    """Section 1.10: never null (RUN-116)."""
+    """Chapter 21, Logs: never null (RUN-116)."""
     [frame] = logged(lab, "log.info('x')", event={"ldgrunid": ..., "ldgattemptno": ...})
     assert frame["invocation"].keys() == {"event_id", "attempt_id", "source", "tenant_id", "namespace", "task_id"}
 

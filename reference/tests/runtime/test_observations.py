@@ -1,4 +1,4 @@
-"""What a result tells about its invocation (part 30, section 1.9)."""
+"""What a result tells about its invocation (chapter 21, Observations)."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Model and tool operations (part 30, section 3.7)."""
+"""Model and tool operations (chapter 23, Local work)."""
 
 import pytest
 

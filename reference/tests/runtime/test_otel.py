@@ -1,4 +1,4 @@
-"""The bridge to OpenTelemetry, with the real API vendored into the package (part 30, section 3.3)."""
+"""The bridge to OpenTelemetry, with the real API vendored into the package (chapter 23, `ledgence.worker.otel`)."""
 
 import importlib.util
 import shutil

@@ -1,4 +1,4 @@
-"""Names, signatures and data classes of the public API (part 30, sections 3.1 and 3.4)."""
+"""Names, signatures and data classes of the public API (chapter 23)."""
 
 import json
 import subprocess
@@ -123,7 +123,7 @@ def test_the_public_names_of_the_workflow_module(found):
 
 @pytest.mark.parametrize("path", SIGNATURES)
 def test_signatures(found, path):
-    """Sections 3.1, 3.7 to 3.11, 3.13: names, kinds, defaults (HLP-143)."""
+    """Chapter 23: names, kinds, defaults (HLP-143)."""
     assert found["signatures"][path] == SIGNATURES[path]
 
 
@@ -138,7 +138,7 @@ def test_enumerations_and_constants(found):
 
 
 def test_classes(found):
-    """HLP-023, HLP-082, HLP-084, HLP-111; section 3.8."""
+    """HLP-023, HLP-082, HLP-084, HLP-111; chapter 23, Children."""
     assert found["error_bases"] == ["Exception"]
     assert found["ref_bases"] == ["TaskRef"]
     assert all(found["frozen"])
@@ -147,7 +147,7 @@ def test_classes(found):
 
 
 def test_public_names_name_the_module_that_programs_import_them_from(found):
-    """Sections 3.1 and 3.4: in tracebacks and recorded callables (HLP-050) too."""
+    """Chapter 23: in tracebacks and recorded callables (HLP-050) too."""
     assert found["modules"] == ["ledgence.worker", "ledgence.worker.otel", "ledgence.worker.workflow"]
     assert all(found["hints"])
 
@@ -158,7 +158,7 @@ def test_importing_the_bridge_imports_no_opentelemetry(found):
 
 
 def test_the_package_is_typed(bootstrap):
-    """Section 3: a `py.typed` marker (HLP-143)."""
+    """Chapter 23: a `py.typed` marker (HLP-143)."""
     assert (bootstrap.parent / "py.typed").is_file()
 
 

@@ -1,4 +1,4 @@
-"""Registered entrypoints (part 30, section 3.10)."""
+"""Registered entrypoints (chapter 23, Entrypoints)."""
 
 import pytest
 

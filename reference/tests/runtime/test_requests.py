@@ -1,4 +1,4 @@
-"""`runtime_request` and `runtime_reply` (part 30, section 1.7)."""
+"""`runtime_request` and `runtime_reply` (chapter 21, Requests of a running activation)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The end of a process (part 30, section 1.12)."""
+"""The end of a process (chapter 21, Shutdown and exit codes)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calling the handler of an ordinary task (part 30, section 1.5)."""
+"""Calling the handler of an ordinary task (chapter 21, Calling the handler)."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Workflow values: exact types, limits, identity, copies (part 30, section 3.4)."""
+"""Workflow values: exact types, limits, identity, copies (chapter 23, Values)."""
 
 import pytest
 

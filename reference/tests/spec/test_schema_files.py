@@ -107,7 +107,7 @@ def test_component_names_are_distinct() -> None:
 
 
 def test_routes_are_the_reference_s() -> None:
-    """Part 00 section 3.2: paths, limits and operations of routes.json and of our coordinator."""
+    """Chapter 03, Routes: paths, limits and operations of routes.json and of our coordinator."""
 
     def limit(route: Any, name: str) -> int:
         return int(getattr(limits, route[name])) if name in route else 0

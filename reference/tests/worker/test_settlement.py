@@ -193,7 +193,7 @@ def settings(**changes: Any) -> WorkerSettings:
     ],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
-    """WRK-002, the ranges of 2.1 (WRK-098)."""
+    """WRK-002, WRK-098."""
     assert settings()
     with pytest.raises(InvalidSetting):
         settings(**change)
@@ -207,7 +207,7 @@ def test_settings_that_cannot_work_are_refused(change: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_pacing_stays_in_its_ranges(change: dict[str, int]) -> None:
-    """The ranges of 2.1 (WRK-098)."""
+    """WRK-098."""
     with pytest.raises(InvalidSetting):
         Pacing(**change)
 

@@ -1,4 +1,4 @@
-"""Staged children: bindings, limits, what they inherit (part 20 sections 7.1 to 7.3)."""
+"""Staged children: bindings, limits, what they inherit (chapter 13)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Children that ended: the end of a suspend, retained results (part 20 sections 7.4 and 7.6)."""
+"""Children that ended: the end of a suspend, retained results (chapter 13)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Applying a decision: the order of the steps, the dispositions, the error kinds (part 20 sections 6.3 to 6.5)."""
+"""Applying a decision: the order of the steps, the dispositions, the error kinds (chapter 12)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cancelling, failing, draining, the cutoff (part 20 sections 3.5, 11, 12)."""
+"""Cancelling, failing, draining, the cutoff (chapters 09 and 17)."""
 
 import pytest
 

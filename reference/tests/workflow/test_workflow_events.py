@@ -1,4 +1,4 @@
-"""External events: the order of the checks, receipts, the inbox (part 20 section 9)."""
+"""External events: the order of the checks, receipts, the inbox (chapter 15)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Forks: the order of the checks, atomicity, replay (part 20 section 8)."""
+"""Forks: the order of the checks, atomicity, replay (chapter 14)."""
 
 import pytest
 

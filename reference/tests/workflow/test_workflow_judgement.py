@@ -1,4 +1,4 @@
-"""What an ended activation asks for: steps 2 to 5 and section 4.3 of part 20."""
+"""What an ended activation asks for: steps 2 to 5 and chapter 10, How an activation ends."""
 
 import pytest
 
@@ -119,7 +119,7 @@ def test_the_output_of_a_program_that_is_no_controller(succeeded, output):
 
 
 def test_waits_for_approval_are_not_offered(make, succeeded):
-    """Part 20 section 13: without the profile such a decision is invalid (APR-065)."""
+    """Chapter 30: without the profile such a decision is invalid (APR-065)."""
     wait = {"kind": "approval", "key": "a", "action": {"name": "pay", "version": "1", "arguments": {}}, "timeout_ms": 5}
     error = judge(*succeeded(make.decision("wait", wait=wait)))
     assert isinstance(error, ApplicationError)
@@ -135,7 +135,7 @@ def test_a_decision_has_a_bound(make, succeeded, more, valid):
 
 
 def test_an_application_failure_passes_through(ended):
-    """4.3, ACT-042, ERR-010 (ACT-045)."""
+    """ACT-042, ACT-045, ERR-010."""
     report = RAN | {"outcome": {"status": "failure", "kind": "books_open", "message": "row 7"}}
     assert judge(*ended("failed", "application", report)) == ApplicationError(kind="books_open", message="row 7")
 
@@ -150,7 +150,7 @@ def test_an_application_failure_that_does_not_fit_fails_all_the_same(ended, kind
 
 
 def test_any_other_failure_of_an_activation(ended):
-    """4.3, ACT-041: exhausted or permanent execution failures, lost attempts (ACT-046)."""
+    """ACT-041, ACT-046: exhausted or permanent execution failures, lost attempts."""
     report = {"error": {"kind": "runtime", "message": "boom"}, "phase": "execution", "execution_may_have_started": True}
     for failed in (ended("failed", "retryable", report, kind="failed"), ended("failed")):
         error = judge(*failed)
@@ -159,7 +159,7 @@ def test_any_other_failure_of_an_activation(ended):
 
 
 def test_an_activation_cancelled_on_its_own(ended):
-    """4.3, RACE-38 (ACT-047)."""
+    """ACT-047, RACE-38."""
     error = judge(*ended("cancelled"))
     assert isinstance(error, ApplicationError)
     assert error.kind == "workflow_activation_cancelled"

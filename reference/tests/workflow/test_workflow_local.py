@@ -1,4 +1,4 @@
-"""Local results and the context of an activation (part 20 sections 4.2 and 5)."""
+"""Local results and the context of an activation (chapters 10 and 11)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Submission and what clients see of a workflow (part 20 sections 3.1 to 3.3)."""
+"""Submission and what clients see of a workflow (chapter 09)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""External waits: installing, the selection of the wake, resuming once (part 20 section 10)."""
+"""External waits: installing, the selection of the wake, resuming once (chapter 16)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Activations: context, authority to read it, retries, how they end (part 20 section 4)."""
+"""Activations: context, authority to read it, retries, how they end (chapter 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancellation of tasks (part 10 section 7)."""
+"""Cancellation of tasks (chapter 06, Cancellation)."""
 
 from __future__ import annotations
 

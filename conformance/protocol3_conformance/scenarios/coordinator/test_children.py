@@ -1,4 +1,4 @@
-"""Task children: staging, delivery of results, reuse of keys (part 20 section 7)."""
+"""Task children: staging, delivery of results, reuse of keys (chapter 13)."""
 
 from __future__ import annotations
 

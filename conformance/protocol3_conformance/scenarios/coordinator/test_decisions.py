@@ -1,4 +1,4 @@
-"""Decisions: which are invalid, and that a rejected one leaves no trace (part 20 sections 6.2 to 6.4)."""
+"""Decisions: which are invalid, and that a rejected one leaves no trace (chapter 12)."""
 
 from __future__ import annotations
 

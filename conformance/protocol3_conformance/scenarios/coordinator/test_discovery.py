@@ -1,4 +1,4 @@
-"""The task list: filters, order, cursors (part 10 section 6)."""
+"""The task list: filters, order, cursors (chapter 08)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External events: profile, identity, buffering, delivery (part 20 section 9)."""
+"""External events: profile, identity, buffering, delivery (chapter 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases and deadlines that run out in real time: only with `--with-expiry` (part 10 sections 11.2, 13, 14)."""
+"""Leases and deadlines that run out in real time: only with `--with-expiry` (chapter 07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks: branches of one package that start at once (part 20 section 8)."""
+"""Forks: branches of one package that start at once (chapter 14)."""
 
 from __future__ import annotations
 

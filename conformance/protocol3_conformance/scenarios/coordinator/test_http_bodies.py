@@ -1,4 +1,4 @@
-"""Media types, encodings, body limits, transfer codings, bodies of GET requests (part 00 sections 3.2 to 3.4)."""
+"""Media types, encodings, body limits, transfer codings, bodies of GET requests (chapter 03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query strings (part 00 section 3.5)."""
+"""Query strings (chapter 03, Queries)."""
 
 from __future__ import annotations
 

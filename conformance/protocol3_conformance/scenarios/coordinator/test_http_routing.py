@@ -1,4 +1,4 @@
-"""Paths, methods, order of checks, connections, health (part 00 sections 3.1, 3.3, 3.7, 3.8)."""
+"""Paths, methods, order of checks, connections, health (chapter 03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON profile and the bounds of submissions (part 00 sections 1 and 2)."""
+"""The JSON profile and the bounds of submissions (chapters 01 and 02)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local results: durable steps of one activation (part 20 section 5)."""
+"""Local results: durable steps of one activation (chapter 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands against background steps and against each other, judged by rules that hold in every order (section 15)."""
+"""Commands against background steps and against each other, judged by rules that hold in every order (chapter 18)."""
 
 from __future__ import annotations
 

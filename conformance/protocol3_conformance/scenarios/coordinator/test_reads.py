@@ -1,4 +1,4 @@
-"""Reads of tasks, attempts and history (part 10 sections 5 and 16)."""
+"""Reads of tasks, attempts and history (chapter 06)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renewals and authority (part 10 section 11)."""
+"""Renewals and authority (chapter 07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification of reports, retries and their delays, exhaustion (part 10 sections 12.4 and 14)."""
+"""Classification of reports, retries and their delays, exhaustion (chapter 07)."""
 
 from __future__ import annotations
 

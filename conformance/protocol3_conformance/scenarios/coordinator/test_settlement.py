@@ -1,4 +1,4 @@
-"""Settlement: acceptance, replay before liveness, conflicts, order of checks (part 10 section 12)."""
+"""Settlement: acceptance, replay before liveness, conflicts, order of checks (chapter 07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submission of tasks: what is stored, when a key replays and when it conflicts (part 10 section 4)."""
+"""Submission of tasks: what is stored, when a key replays and when it conflicts (chapter 06)."""
 
 from __future__ import annotations
 

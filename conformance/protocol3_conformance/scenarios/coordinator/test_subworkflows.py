@@ -1,4 +1,4 @@
-"""Workflow children: lineage, results, depth, draining of trees (part 20 sections 7 and 11)."""
+"""Workflow children: lineage, results, depth, draining of trees (chapters 13 and 17)."""
 
 from __future__ import annotations
 

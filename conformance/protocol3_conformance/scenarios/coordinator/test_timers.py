@@ -1,4 +1,4 @@
-"""Timers, timeouts and wait keys (part 20 section 10)."""
+"""Timers, timeouts and wait keys (chapter 16)."""
 
 from __future__ import annotations
 

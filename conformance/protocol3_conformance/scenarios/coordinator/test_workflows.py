@@ -1,4 +1,4 @@
-"""Workflows: submission, snapshot, terminal decisions, cancellation (part 20 sections 3 and 6.5)."""
+"""Workflows: submission, snapshot, terminal decisions, cancellation (chapters 09 and 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a controller is given and what it records: context, inputs, wake, local results (part 20, 4, 5 and 10.3)."""
+"""What a controller is given and what it records: context, inputs, wake, local results (chapters 10, 11 and 16)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -196,7 +196,7 @@ Wake: TypeAlias = EventWake | TimeoutWake | TimerWake
 
 
 def wake_from_json(value: JsonValue, at: str) -> Wake:
-    """A wake by its `kind`, exact members (part 20 section 10.3)."""
+    """A wake by its `kind`, exact members (chapter 16, Wakes)."""
     with Fields(value, at) as f:
         kind = f.required("kind", wake_kind)
         key = f.required("key", identifier)

@@ -172,7 +172,7 @@ class TraceContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseOwner:
-    """Who holds an attempt; `generation` equals the attempt number (part 10 section 3.6)."""
+    """Who holds an attempt; `generation` equals the attempt number (chapter 06)."""
 
     scope: Scope
     task_id: str
@@ -209,7 +209,7 @@ class LeaseOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationError:
-    """A workflow error: `kind` an identifier, `message` free text of at most 4096 bytes (part 20 section 1.1)."""
+    """A workflow error: `kind` an identifier, `message` free text of at most 4096 bytes (chapter 04)."""
 
     kind: str
     message: str

@@ -1,4 +1,4 @@
-"""Decisions of a controller (part 20 sections 6.2, 7.1, 10.1)."""
+"""Decisions of a controller (chapters 12, 13 and 16)."""
 
 from dataclasses import dataclass
 from typing import Self, TypeAlias, assert_never

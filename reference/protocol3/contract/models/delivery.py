@@ -1,4 +1,4 @@
-"""Renewal, settlement and the attempt as it stands (part 10 sections 3.7, 11, 12); sessions and reports beside them."""
+"""Renewal, settlement and the attempt as it stands (chapters 06 and 07); sessions and reports beside them."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -107,8 +107,8 @@ class RenewCommand:
 class SettleCommand:
     """The report of an attempt, sent by its owner.
 
-    `from_json` is step 1 of part 10 section 12.3. The texts of `processing_trace` (step 4) and the size (step 5) are
-    judged after the owner, so the operation calls `check_trace` and `check_size` in their turn.
+    `from_json` is step 1 of chapter 07, Order of decision. The texts of `processing_trace` (step 4) and the size (step
+    5) are judged after the owner, so the operation calls `check_trace` and `check_size` in their turn.
     """
 
     owner: LeaseOwner
@@ -146,7 +146,7 @@ class SettleCommand:
         return digest(self.to_json())
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The stored form: `processing_trace` always there, other absent members omitted (part 10 section 3.7).
+        """The stored form: `processing_trace` always there, other absent members omitted (chapter 06, Attempt).
 
         TASK-222.
         """
@@ -233,7 +233,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSnapshot:
-    """One attempt as it stands (part 10 section 3.7); `deadline` ends user work, `authority_deadline` any lease."""
+    """One attempt as it stands (chapter 06, Attempt); `deadline` ends user work, `authority_deadline` any lease."""
 
     event: dict[str, JsonValue]
     descriptor: Descriptor

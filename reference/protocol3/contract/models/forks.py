@@ -1,4 +1,4 @@
-"""Forks: branches of the running controller as workflows of their own (part 20 section 8)."""
+"""Forks: branches of the running controller as workflows of their own (chapter 14)."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -79,7 +79,7 @@ Failure: TypeAlias = ApplicationFailure | ExecutionFailure | AttemptLost
 
 
 def failure_from_json(value: JsonValue, at: str) -> Failure:
-    """A `failure` object (part 10 section 3.5)."""
+    """A `failure` object (chapter 06, Result)."""
     with Fields(value, at) as f:
         match f.required("kind", failure_kind):
             case "application":

@@ -1,4 +1,4 @@
-"""The report of an attempt: identity, outcome, observations (part 10 sections 12.2, 12.5).
+"""The report of an attempt: identity, outcome, observations (chapter 07).
 
 Unknown members of a report are ignored and neither stored nor compared (DLV-073); those of `program` and
 `observations` are refused.

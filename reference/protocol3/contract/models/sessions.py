@@ -1,4 +1,4 @@
-"""Worker sessions and acquisitions (part 10 sections 3.8, 8, 9)."""
+"""Worker sessions and acquisitions (chapters 06 and 07)."""
 
 from dataclasses import dataclass
 from typing import Self, TypeAlias, assert_never
@@ -133,7 +133,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """What the owner may do from now on; remaining times in milliseconds (part 10 section 11.1)."""
+    """What the owner may do from now on; remaining times in milliseconds (chapter 07, Authority)."""
 
     owner: LeaseOwner
     expires_at: int

@@ -1,4 +1,4 @@
-"""Submission of a task or a workflow (part 10 section 3.2, part 20 section 3.1)."""
+"""Submission of a task or a workflow (chapters 06 and 09)."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,4 +1,4 @@
-"""Messages of tasks: submission, snapshot, status, result, history, list (part 10 sections 3 to 7)."""
+"""Messages of tasks: submission, snapshot, status, result, history, list (chapter 06)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancel:
-    """Names the task to cancel (part 10 section 7)."""
+    """Names the task to cancel (chapter 06, Cancellation)."""
 
     scope: Scope
     task_id: str

@@ -1,4 +1,4 @@
-"""Messages of workflows: snapshot, result, events; activations and forks beside them (part 20 sections 3, 9)."""
+"""Messages of workflows: snapshot, result, events; activations and forks beside them (chapters 09 and 15)."""
 
 from dataclasses import dataclass
 from typing import Final, Self

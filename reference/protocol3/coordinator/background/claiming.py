@@ -1,4 +1,4 @@
-"""Claiming tasks of one queue for several polls with one decision (part 10 section 9.3)."""
+"""Claiming tasks of one queue for several polls with one decision (chapter 07, Waiting)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatchers: each claims the work of one queue for all polls of this process that wait for it (part 10 section 9.3).
+"""Dispatchers: each claims the work of one queue for all polls of this process that wait for it (chapter 07, Waiting).
 
 Waiting commits nothing and holds nothing: a poll is an entry in a list. A dispatcher lives while polls wait. It looks
 when a task may have become claimable (a wake after a commit), when a delayed retry becomes due, and once a second

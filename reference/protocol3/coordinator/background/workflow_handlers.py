@@ -1,4 +1,4 @@
-"""What is owed to workflows: decisions, ends of children, wakes, drains; and deadlines of waits (part 20 section 12).
+"""What is owed to workflows: decisions, ends of children, wakes, drains; and deadlines of waits (chapter 17).
 
 Every handler may be repeated at any time: its transition finds an obligation that was met gone (RCV-003).
 """
@@ -32,7 +32,7 @@ RESOLUTION_S: Final = 20.0
 
 
 async def handle_decision(services: Services, held: Obligation) -> None:
-    """An activation ended: apply what it decided, or fail the workflow (DEC-003, section 4.3)."""
+    """An activation ended: apply what it decided, or fail the workflow (DEC-003, chapter 10)."""
     async with services.pool.acquire() as connection:
         ended = await decisions.ended_activation(connection, held.subject)
     if ended.workflow.state != "running" or ended.workflow.activation_id != held.subject:

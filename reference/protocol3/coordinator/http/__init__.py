@@ -1,1 +1,1 @@
-"""The HTTP edge (part 00 section 3): connections, routes, the order of checks, replies, listening and draining."""
+"""The HTTP edge (chapter 03): connections, routes, the order of checks, replies, listening and draining."""

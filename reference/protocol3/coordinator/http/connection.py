@@ -1,4 +1,4 @@
-"""One client connection: aiohttp's `RequestHandler` with the transport rules of the contract (part 00 section 3.1).
+"""One client connection: aiohttp's `RequestHandler` with the transport rules of the contract (chapter 03).
 
 aiohttp (its minor version is pinned in pyproject.toml) parses and queues requests and answers them in order. What it
 does otherwise than the contract is corrected here, on these private attributes of its base class:

@@ -1,4 +1,4 @@
-"""The order of checks, the budget of an exchange, and the mapping of every outcome to a reply (part 00 section 3.3).
+"""The order of checks, the budget of an exchange, and the mapping of every outcome to a reply (chapter 03).
 
 The order is HTTP-010 to HTTP-021; the first failing step decides the reply.
 """

@@ -1,4 +1,4 @@
-"""Replies: prepared header bytes, written with the body in one piece (part 00 section 3.6)."""
+"""Replies: prepared header bytes, written with the body in one piece (chapter 03)."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The route table: path, method, limits, decoder and operation of every route (part 00 section 3.2)."""
+"""The route table: path, method, limits, decoder and operation of every route (chapter 03, Routes)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ Command: TypeAlias = (
 class Route:
     """One method of one path. Limits in bytes: raw body, encoded reply, raw query; 0 where the method has none.
 
-    They are the columns of part 00 section 3.2 (JSON-062, JSON-070, TASK-066, DISC-022, LIM-023).
+    They are the columns of chapter 03, Routes (JSON-062, JSON-070, TASK-066, DISC-022, LIM-023).
 
     `decode` makes the command from the raw body of a POST or the raw query of a GET, or raises Refusal.
     `operation` names the method of the operations object that takes the command.

@@ -1,4 +1,4 @@
-"""Activations as their owners see them: context, local results, forks (part 20 sections 4, 5 and 8)."""
+"""Activations as their owners see them: context, local results, forks (chapters 10, 11 and 14)."""
 
 from __future__ import annotations
 

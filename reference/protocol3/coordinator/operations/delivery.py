@@ -1,4 +1,4 @@
-"""Worker sessions, acquisitions, renewals, settlements, quiescence (part 10 sections 8 to 13)."""
+"""Worker sessions, acquisitions, renewals, settlements, quiescence (chapter 07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task list (part 10 section 6)."""
+"""The task list (chapter 08)."""
 
 from __future__ import annotations
 

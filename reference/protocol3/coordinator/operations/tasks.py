@@ -1,4 +1,4 @@
-"""Tasks: submission, reads, cancellation (part 10 sections 4, 5, 7)."""
+"""Tasks: submission, reads, cancellation (chapter 06)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows as clients see them: submission, reads, cancellation, events (part 20 sections 3 and 9)."""
+"""Workflows as clients see them: submission, reads, cancellation, events (chapters 09 and 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows: every rule of part 20 as a pure decision over loaded records.
+"""Workflows: every rule of chapters 09 to 18 as a pure decision over loaded records.
 
 beginning    submission, creation, children, activation
 controller   owner (who may speak for an activation), context, local, fork

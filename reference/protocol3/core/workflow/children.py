@@ -1,4 +1,4 @@
-"""Registering owned tasks and workflows, by a decision's commands or as branches (part 20 sections 7.1 to 7.3)."""
+"""Registering owned tasks and workflows, by a decision's commands or as branches (chapter 13)."""
 
 from __future__ import annotations
 

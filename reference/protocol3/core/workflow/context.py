@@ -1,4 +1,4 @@
-"""Reading the context of an activation (part 20 section 4.2)."""
+"""Reading the context of an activation (chapter 10, The context)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draining: ending what a failing or cancelling workflow still owns, then the workflow itself (part 20 section 11)."""
+"""Draining: ending what a failing or cancelling workflow still owns, then the workflow itself (chapter 17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External events: receipts for good, the inbox of pending ones (part 20 section 9)."""
+"""External events: receipts for good, the inbox of pending ones (chapter 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks: branches of a workflow's own program, registered while its activation runs (part 20 section 8)."""
+"""Forks: branches of a workflow's own program, registered while its activation runs (chapter 14)."""
 
 from __future__ import annotations
 

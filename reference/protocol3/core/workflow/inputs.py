@@ -1,4 +1,4 @@
-"""Child results and the inputs frozen for an activation (part 20 sections 7.5 and 7.6)."""
+"""Child results and the inputs frozen for an activation (chapter 13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local results: the journal of an activation (part 20 section 5)."""
+"""Local results: the journal of an activation (chapter 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External waits: installing one, selecting its wake, resuming with it (part 20 section 10)."""
+"""External waits: installing one, selecting its wake, resuming with it (chapter 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every duration of part 10 at its least and greatest value, a millisecond before its end, at it and after it."""
+"""Durations of tasks and delivery, least and greatest: a millisecond before the end, at it and after it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every rule of part 10 that waits, in virtual time and to the millisecond: the database's own clock stands still."""
+"""Rules of tasks and delivery that wait, in virtual time, to the millisecond: the database's own clock stands still."""
 
 from __future__ import annotations
 

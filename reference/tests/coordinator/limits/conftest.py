@@ -207,7 +207,7 @@ RETRY_AT_ONCE = {"max_attempts": 3, "retry_delay_ms": 0}
 
 
 def identity(assignment: Any) -> dict[str, Any]:
-    """What a report must echo (part 10 section 12.2)."""
+    """What a report must echo (chapter 07, Settlement)."""
     event, descriptor = assignment["event"], assignment["descriptor"]
     echoed = {name: event[attribute] for name, attribute in ECHOED.items() if attribute in event}
     return echoed | {"program": descriptor["program"], "digest": descriptor["digest"]}

@@ -65,7 +65,7 @@ UNREACHABLE = {
     "MAX_ATTEMPT_NUMBER": "MAX_ATTEMPTS ends a task long before",
     "WORKFLOW_REPLY_BYTES": "every valid snapshot is far smaller",
     "EVENT_REPLY_BYTES": "every valid receipt is far smaller",
-    "LOCAL_RESULT_REPLY_BYTES": "every valid receipt is smaller (part 00 section 3.2)",
+    "LOCAL_RESULT_REPLY_BYTES": "every valid receipt is smaller (chapter 03, Routes)",
     "FORK_REPLY_BYTES": "64 keys of 128 bytes, escaped, are smaller",
     "ERROR_REPLY_BYTES": "bound of the client; ERROR_MESSAGE_CHARS keeps our replies far below",
     "CLIENT_COMMAND_DEPTH": "bound of the client",
@@ -87,7 +87,7 @@ UNREACHABLE = {
     "MAX_DISPATCH_GENERATION": "targeted claims, an optional profile",
     "RETENTION_DAYS": "retention, an optional profile",
 }
-#: Whole groups that are not about parts 00, 10 and 20 without optional profiles.
+#: Whole groups that are about the worker, packages or profiles that are not offered.
 OTHER_GROUPS = {"approvals", "completions", "worker", "packages", "testing"}
 
 

@@ -1,4 +1,4 @@
-"""Journal and forks on a running coordinator (part 20 sections 5 and 8)."""
+"""Journal and forks on a running coordinator (chapters 11 and 14)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Cancelling, failing and draining on a running coordinator (part 20 sections 3.5 and 11)."""
+"""Cancelling, failing and draining on a running coordinator (chapters 09 and 17)."""
 
 
 async def ended_at(flow, run_or_id):

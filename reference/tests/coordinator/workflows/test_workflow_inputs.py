@@ -1,4 +1,4 @@
-"""Children on a running coordinator: registration, results, delivery (part 20 section 7)."""
+"""Children on a running coordinator: registration, results, delivery (chapter 13)."""
 
 import asyncio
 

@@ -143,7 +143,7 @@ async def test_a_bad_decision_is_accepted_and_fails_the_workflow(flow):
 
 
 async def test_a_failed_application_is_the_failure_of_the_workflow(flow):
-    """4.3, ACT-041."""
+    """ACT-041."""
     submitted = await flow.submit()
     run = await flow.start()
     await run.settle({"status": "failure", "kind": "books_open", "message": "row 7"})

@@ -1,4 +1,4 @@
-"""Owned work beside public work, and reads that leave everything as it is (part 20 sections 3 and 7)."""
+"""Owned work beside public work, and reads that leave everything as it is (chapters 09 and 13)."""
 
 from __future__ import annotations
 

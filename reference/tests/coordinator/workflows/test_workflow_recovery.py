@@ -1,4 +1,4 @@
-"""What a coordinator finds that another one left, and what two do to each other (part 20 sections 12 and 15)."""
+"""What a coordinator finds that another one left, and what two do to each other (chapters 17 and 18)."""
 
 import asyncio
 

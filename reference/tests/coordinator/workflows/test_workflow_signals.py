@@ -1,4 +1,4 @@
-"""Events, timers and wakes on a running coordinator (part 20 sections 9 and 10)."""
+"""Events, timers and wakes on a running coordinator (chapters 15 and 16)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Every row of the contract's table from outcome to report (part 30, section 2.5), each with all its cells.
+"""Every row of the contract's table from outcome to report (chapter 22, Outcomes and reports), each with all its cells.
 
 The tests of this folder look at each situation from other sides too; here is the whole table, and after each report
 whether the process was kept and whether local work was quiescent.

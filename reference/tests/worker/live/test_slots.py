@@ -1,4 +1,4 @@
-"""Slots: what holds one, what runs in one, and a worker that is gone (part 30, sections 2.1 to 2.4)."""
+"""Slots: what holds one, what runs in one, and a worker that is gone (chapter 22)."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

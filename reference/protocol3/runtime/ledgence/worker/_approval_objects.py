@@ -1,4 +1,4 @@
-"""Approval data: what is asked for, and what was observed (HLP-082 … HLP-084, table 3.9.1)."""
+"""Approval data: what is asked for, and what was observed (HLP-082 … HLP-084)."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def check_arguments(arguments: object, what: str, limit: int, *, accepted: bool 
 
 
 def check_approval(approval: object, what: str) -> dict[str, Any]:
-    """Raise WorkflowError unless table 3.9.1 holds; returns the object (HLP-146)."""
+    """Raise WorkflowError unless the table of chapter 23 holds; returns the object (HLP-146)."""
     item = fields(approval, what, _APPROVAL)
     for name, value in fields(item["scope"], f"{what}.scope", _SCOPE).items():
         text(value, f"{what}.scope.{name}")

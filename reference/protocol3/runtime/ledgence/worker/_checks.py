@@ -1,4 +1,4 @@
-"""Argument and member checks by exact type: TEXT, INT, OBJ and PATHNAME (part 30, section 0.1)."""
+"""Argument and member checks by exact type: TEXT, INT, OBJ and PATHNAME (chapter 40)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`WorkflowContext`: everything a controller can do in one activation (part 30, sections 3.4 to 3.10).
+"""`WorkflowContext`: everything a controller can do in one activation (chapter 23).
 
 Each method checks that it may be used now, then hands over to the module of its subject.
 """

@@ -1,4 +1,4 @@
-"""Child outcomes: table 1.6.2 (RUN-068)."""
+"""Child outcomes: the table of chapter 21 (RUN-068)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The durable workflow API of protocol 3 (part 30, section 3).
+"""The durable workflow API of protocol 3 (chapter 23).
 
 A controller is the program's handler: built by `Workflow(...).build()`, or any function that calls
 `workflow_context()` and returns one of its decisions.

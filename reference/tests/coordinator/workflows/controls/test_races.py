@@ -1,4 +1,4 @@
-"""Races in both orders, forced: a command against a background step, or against a command (part 20 section 14)."""
+"""Races in both orders, forced: a command against a background step, or against a command (chapter 18)."""
 
 from __future__ import annotations
 
