@@ -1,9 +1,10 @@
 """Judge our own coordinator: export the fixture programs, start the server, run the suite, stop everything.
 
-    python tools/run_conformance.py [--break NAME] [--bound] [--orders] [--only-serve] [PYTEST ARGUMENTS …]
+    python tools/run_conformance.py [--break NAME] [--bound] [--test-controls] [--orders] [--only-serve] […]
 
 The exit code is pytest's. `--break` puts the breaking proxy in front, `--bound` binds the server to one scope,
-`--only-serve` prints the URL and serves until standard input ends. All checks score, those after the revision too.
+`--test-controls` offers and claims the testing profiles, so that hardly anything waits in real time, `--only-serve`
+prints the URL and serves until standard input ends. All checks score, those after the revision too.
 
 `--orders` proves that no check leans on another: the whole suite twice, shuffled, and each of its files alone, all
 against the same server. Its last line counts the runs.
@@ -24,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SUITE = ROOT / "conformance" / "protocol3_conformance" / "scenarios"
 SCOPE = ("conformance", "bound")
+CLAIMED = "core,forks,subworkflows,discovery,virtual-time,faults"
 PATHS = os.pathsep.join(str(ROOT / room) for room in ("reference", "conformance", "spec"))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}
 
@@ -47,20 +49,21 @@ def process(command: list[str]) -> Iterator[str]:
 
 
 @contextmanager
-def coordinator(*, bound: bool) -> Iterator[str]:
+def coordinator(*, bound: bool, controls: bool) -> Iterator[str]:
     """The URL of a fresh coordinator with the fixture programs."""
     with tempfile.TemporaryDirectory(prefix="protocol3-conformance-") as folder:
         export = protocol3("fixtures", "export", folder)
         subprocess.run(export, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
         scope = ["--tenant", SCOPE[0], "--namespace", SCOPE[1]] if bound else []
         serve = ["orchestrator", "serve", "--ephemeral", "--store", f"{folder}/store", "--listen", "127.0.0.1:0"]
-        with process(protocol3(*serve, "--log-level", "warning", *scope)) as line:
+        testing = ["--test-controls"] if controls else []
+        with process(protocol3(*serve, "--log-level", "warning", *scope, *testing)) as line:
             yield json.loads(line)["url"]
 
 
 @contextmanager
 def target(arguments: argparse.Namespace) -> Iterator[str]:
-    with coordinator(bound=arguments.bound) as url:
+    with coordinator(bound=arguments.bound, controls=arguments.test_controls) as url:
         if arguments.breaking is None:
             yield url
             return
@@ -92,6 +95,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--break", dest="breaking", metavar="NAME", help="a breaking of protocol3_conformance.breaker")
     parser.add_argument("--bound", action="store_true", help="bind the server to one scope")
+    parser.add_argument("--test-controls", action="store_true", help="offer and claim virtual-time and faults")
     parser.add_argument("--only-serve", action="store_true", help="print the URL, serve until standard input ends")
     parser.add_argument("--orders", action="store_true", help="twice, shuffled, each file alone")
     arguments, pytest_arguments = parser.parse_known_args()
@@ -102,6 +106,8 @@ def main() -> int:
             sys.stdin.read()
             return 0
         scope = ["--scope", "/".join(SCOPE)] if arguments.bound else []
+        if arguments.test_controls:
+            scope += ["--profile", CLAIMED, "--with-expiry"]
         common = ["--target", url, *scope, *pytest_arguments]
         return in_every_order(common) if arguments.orders else judge(ROOT / "conformance", *common)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol3_conformance.scenario import Scenario
-from protocol3_conformance.target import CLAIMABLE, EXPIRY, PROFILES, Target
+from protocol3_conformance.target import CLAIMABLE, EXPIRY, Target
 from protocol3_conformance.verdict import Outcome, State
 
 WORST_FIRST = (
@@ -66,7 +66,7 @@ def by_profile(outcomes: Sequence[Outcome], suite: Iterable[Scenario], target: T
     judged = {outcome.check_id for outcome in outcomes}
     due = [one for one in suite if demanded(one, target)]
     verdicts = []
-    for profile in PROFILES:
+    for profile in ("core", *CLAIMABLE):
         own = [one for one in outcomes if one.scored and profile in profiles_of(one.profiles)]
         missing = tuple(
             one.check_id for one in due if profile in profiles_of(one.profiles) and one.check_id not in judged

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from protocol3_conformance.roles.client import Client
+from protocol3_conformance.roles.controls import Controls
 from protocol3_conformance.roles.worker import CONSUMERS, Worker
 from protocol3_conformance.target import Target
 from protocol3_conformance.wire.peer import Peer
@@ -33,7 +34,11 @@ class Lab:
     peer: Peer
     random: random.Random
     notes: list[str] = field(default_factory=list)
+    controls: Controls = field(init=False)
     _counter: int = 0
+
+    def __post_init__(self) -> None:
+        self.controls = Controls(self)
 
     @classmethod
     @asynccontextmanager
@@ -43,6 +48,7 @@ class Lab:
         try:
             yield lab
         finally:
+            await lab.controls.close()
             peer.close()
 
     @property
@@ -108,8 +114,14 @@ class Lab:
         return seen
 
     async def pass_time(self, milliseconds: int) -> None:
-        """Let time pass that a rule itself is about, such as the rest of a lease; never to let something settle."""
-        await asyncio.sleep(milliseconds / 1000)
+        """Let time pass that a rule itself is about, such as the rest of a lease; never to let something settle.
+
+        The clock of the scope is moved where the target offers that; leases and sessions run out by it.
+        """
+        if self.target.moves_time and milliseconds > 0:
+            await self.controls.advance(milliseconds)
+        else:
+            await asyncio.sleep(milliseconds / 1000)
 
     @contextmanager
     def case(self, name: str) -> Iterator[None]:

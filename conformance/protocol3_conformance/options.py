@@ -11,7 +11,7 @@ import pytest
 
 from protocol3_conformance import target_file
 from protocol3_conformance.revision import CURRENT
-from protocol3_conformance.target import PROFILES, Patience, Target
+from protocol3_conformance.target import PROFILES, TESTING, Patience, Target
 from protocol3_conformance.wire.peer import Endpoint
 
 DEFAULT_PROGRAM = "mixed-workflow@1.0.1"
@@ -166,8 +166,9 @@ def _scope(option: str | None, described: Any) -> tuple[str, str] | None:
 
 def _profiles(names: Any) -> frozenset[str]:
     claimed = frozenset(stripped for name in names if (stripped := name.strip()))
-    if unknown := claimed - set(PROFILES):
-        raise pytest.UsageError(f"--profile: {', '.join(sorted(unknown))} is not one of {', '.join(PROFILES)}")
+    known = (*PROFILES, *TESTING)
+    if unknown := claimed - set(known):
+        raise pytest.UsageError(f"--profile: {', '.join(sorted(unknown))} is not one of {', '.join(known)}")
     if "core" not in claimed:
         raise pytest.UsageError("--profile: core is not optional; name it beside the others")
     return claimed

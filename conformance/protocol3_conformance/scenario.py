@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.requirements import requirements
-from protocol3_conformance.target import ANY_SCOPE, EXPIRY, FIXED_SCOPE, PROFILES
+from protocol3_conformance.target import ANY_SCOPE, EXPIRY, FIXED_SCOPE, PROFILES, TESTING
 
 Body = Callable[[Lab], Awaitable[None]]
 CHECK_ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
@@ -43,7 +43,7 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
     if not cites:
         raise ValueError(f"{check_id} cites no requirement")
     profiles = tuple(profile.split())
-    if unknown := [name for name in profiles if name not in (*PROFILES, FIXED_SCOPE, ANY_SCOPE, EXPIRY)]:
+    if unknown := [name for name in profiles if name not in (*PROFILES, *TESTING, FIXED_SCOPE, ANY_SCOPE, EXPIRY)]:
         raise ValueError(f"{check_id} names profiles that do not exist: {', '.join(unknown)}")
 
     def declare(body: Body) -> Body:

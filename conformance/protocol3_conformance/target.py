@@ -11,8 +11,10 @@ from protocol3_conformance.wire.exchange import RequestIds
 from protocol3_conformance.wire.peer import Endpoint
 
 PROFILES = ("core", "forks", "subworkflows", "discovery")
-"""What a target may claim."""
-CLAIMABLE = PROFILES[1:]
+"""What a target claims unless it says otherwise."""
+TESTING = VIRTUAL_TIME, FAULTS = ("virtual-time", "faults")
+"""What a target for tests may claim beside: a clock that the suite moves, and disturbances at its command."""
+CLAIMABLE = (*PROFILES[1:], *TESTING)
 """What it may claim beside core, which is not optional."""
 
 FIXED_SCOPE, ANY_SCOPE, EXPIRY = "fixed-scope", "any-scope", "expiry"
@@ -70,8 +72,15 @@ class Target:
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     ids: RequestIds = field(default_factory=RequestIds)
 
+    @property
+    def moves_time(self) -> bool:
+        """Whether a scenario may move its clock: its scope is its own, and the target offers it."""
+        return self.scope is None and VIRTUAL_TIME in self.profiles
+
     def claims(self, profile: str) -> bool:
         """Whether a scenario that needs this profile or condition applies."""
         if profile in (FIXED_SCOPE, ANY_SCOPE):
             return (self.scope is not None) == (profile == FIXED_SCOPE)
-        return self.with_expiry if profile == EXPIRY else profile in self.profiles
+        if profile == VIRTUAL_TIME:
+            return self.moves_time
+        return self.with_expiry or self.moves_time if profile == EXPIRY else profile in self.profiles
