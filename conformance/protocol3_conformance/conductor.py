@@ -55,8 +55,9 @@ class Conductor:
         self._runs: dict[str, Future[Run]] = {}
 
     def start(self, scenarios: Iterable[Scenario]) -> None:
-        """Begin all of them, slow ones first, else in the order given."""
-        self._thread.start()
+        """Begin all of them, slow ones first, else in the order given. More may be begun later."""
+        if not self._thread.is_alive():
+            self._thread.start()
         for scenario in sorted(scenarios, key=lambda one: not one.slow):
             self._slow += scenario.slow
             self._runs[scenario.check_id] = asyncio.run_coroutine_threadsafe(self._conduct(scenario), self._loop)

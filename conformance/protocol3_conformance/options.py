@@ -43,6 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seed": {"metavar": "N", "type": int, "help": "repeat the random choices of an earlier run"},
     "--shuffle": {"action": "store_true", "help": "run the checks in an order drawn from the seed"},
     "--smoke": {"action": "store_true", "help": "only a first look: some 30 checks of every subject, about 10 s"},
+    "--no-smoke": {"action": "store_true", "help": "judge a target all the same that fails most of the first look"},
     "--check": {
         "metavar": "PATTERN",
         "action": "append",

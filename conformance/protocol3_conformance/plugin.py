@@ -147,13 +147,34 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     if not hasattr(config, "workerinput"):
         _readiness(target)
     shared.conductor = Conductor(target)
-    shared.conductor.start([one for one in scenarios if not _missing(one, target)])
     try:
-        if not hasattr(config, "workerinput"):
-            progress.watch(shared.conductor, stop_after=option.maxfail)
+        _conduct(session, shared.conductor, [one for one in scenarios if not _missing(one, target)])
         return (yield)
     finally:
         shared.conductor.stop()
+
+
+def _conduct(session: pytest.Session, conductor: Conductor, scenarios: list[Scenario]) -> None:
+    """Start the first look, and the others unless it failed; `session.items` is left with what was started."""
+    config, option = session.config, session.config.option
+    first = [] if _partial(config) else [one for one in scenarios if one.check_id in SMOKE]
+    conductor.start(first)
+    failed = [one for one in first if isinstance(conductor.result(one.check_id).error, AssertionError)]
+    if 2 * len(failed) > len(first):
+        config.stash[SESSION].recorder.stop_after_first_look(len(failed), len(first))
+        begun = {one.check_id for one in first}
+        session.items[:] = [item for item in session.items if (one := scenario_of(item)) and one.check_id in begun]
+        return
+    conductor.start([one for one in scenarios if one not in first])
+    if not hasattr(config, "workerinput"):
+        progress.watch(conductor, stop_after=option.maxfail)
+
+
+def _partial(config: pytest.Config) -> bool:
+    """Whether this process was asked for some checks only, so that a first look would tell it nothing."""
+    option = config.option
+    selective = option.check or option.requirement or option.smoke or option.shuffle or option.baseline
+    return bool(selective or option.no_smoke or hasattr(config, "workerinput"))
 
 
 def _print(config: pytest.Config, scenarios: list[Scenario]) -> None:

@@ -30,6 +30,7 @@ class Recorder:
         self._outcomes: list[Outcome] = []
         self._known: dict[str, str] = {}
         self._stale: list[str] = []
+        self._stopped: str | None = None
         self._began = dt.datetime.now(dt.UTC)
         self._document: dict[str, Any] | None = None
         try:
@@ -44,6 +45,13 @@ class Recorder:
                 self._known = baseline.read(Path(path), {*catalogue.everything(), *check_ids})
             except baseline.BadBaseline as error:
                 raise pytest.UsageError(f"--baseline {error}") from None
+
+    def stop_after_first_look(self, failed: int, of: int) -> None:
+        """The run ends here; the summary says how to go on."""
+        self._stopped = (
+            f"{failed} of the {of} checks of the first look failed, so the others were not run: correct these first "
+            f"(--smoke runs just them), or add --no-smoke to judge the whole suite all the same"
+        )
 
     def weighed(self, outcome: Outcome) -> Outcome:
         """The outcome with what revision and baseline say of it."""
@@ -108,6 +116,8 @@ class Recorder:
 
     def _loud(self, left_out: int) -> Iterable[str]:
         """What must not be overlooked, a line each."""
+        if self._stopped:
+            yield self._stopped
         for outcome in self._outcomes:
             if outcome.state is State.NOT_DETERMINED:
                 yield f"not determined: {outcome.check_id}: {outcome.detail.partition(chr(10))[0]}"

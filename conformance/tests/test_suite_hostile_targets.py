@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fakes import accepted_session, accepted_task, reply, status_of
 
+from protocol3_conformance.smoke import SMOKE
 from protocol3_conformance.wire.strict_json import encode
 
 pytest_plugins = ["pytester"]
@@ -57,7 +59,7 @@ def plain(status: int, body: bytes = b"", *fields: bytes) -> Any:
 
 
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x16"
-USUAL = (b"Content-Type: application/json", b"Cache-Control: no-store", b"Request-Id: r1")
+USUAL = (b"Content-Type: application/json", b"Cache-Control: no-store", b"Request-Id: own1")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ USUAL = (b"Content-Type: application/json", b"Cache-Control: no-store", b"Reques
         (closes, "*closed before the status line*"),
         (replies(b"SSH-2.0-OpenSSH_9.2\r\n"), "*does not begin with an HTTP/1.1 status line*"),
         (plain(200, b"OK", b"Content-Type: text/plain"), "*Request-Id*"),
-        (plain(200, b"{}", *USUAL, b"Request-Id: r2"), "*Request-Id: 2 fields, exactly one is required*"),
+        (plain(200, b"{}", *USUAL, b"Request-Id: own2"), "*Request-Id: 2 fields, exactly one is required*"),
         (plain(500, b'{"code":"broken"}', *USUAL), "*expected an error object with a known code*"),
     ],
 )
@@ -131,11 +133,16 @@ def test_not_ready_to_be_judged(pytester: pytest.Pytester, fake: Callable[[Any],
     result.assert_outcomes()
 
 
+PIECE = 7
+
+
 async def trickles(method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
-    """An honest reply, byte by byte: tiresome, and no fault."""
-    for byte in reply(encode(status_of(target))):
-        writer.write(bytes([byte]))
+    """An honest reply in small pieces that respect no border: tiresome, and no fault."""
+    whole = reply(encode(status_of(target)))
+    for at in range(0, len(whole), PIECE):
+        writer.write(whole[at : at + PIECE])
         await writer.drain()
+        await asyncio.sleep(0)
 
 
 async def late(method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
@@ -145,6 +152,10 @@ async def late(method: str, target: str, body: bytes, writer: asyncio.StreamWrit
     await writer.drain()
     await asyncio.sleep(30)
     writer.write(whole[-1:])
+
+
+async def twice_the_same_member(method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(reply(b'{"a":1,"a":2}'))
 
 
 def honest(**lies: Any) -> Any:
@@ -166,8 +177,8 @@ def honest(**lies: Any) -> Any:
         (honest(task_id="another"), 1, "*task_id*another*"),
         (honest(attempt_count=1.0), 1, "*attempt_count*1.0*"),
         (honest(extra=None), 1, "*extra*"),
-        (plain(200, b"{}", *USUAL, b"Request-Id: r2"), 1, "*Request-Id: 2 fields*"),
-        (plain(200, b'{"a":1,"a":2}', *USUAL[:2], b"Request-Id: r3"), 1, "*duplicate*"),
+        (plain(200, b"{}", *USUAL, b"Request-Id: own2"), 1, "*Request-Id: 2 fields*"),
+        (twice_the_same_member, 1, "*reply body*JSON-001*"),
         (plain(500, b"Traceback", b"Content-Type: text/plain"), 1, "*Request-Id*"),
         (honest(), 0, "*not determined: 20 passed*"),
         (trickles, 0, "*not determined: 20 passed*"),
@@ -181,7 +192,8 @@ def test_goes_bad_after_the_first_look(
     async def turns(method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         await (answers if method == "POST" else behave)(method, target, body, writer)
 
-    result = run(pytester, fake(turns))
+    patience = () if code else ("--patience", "1")  # what is honest may take its time on a busy machine
+    result = run(pytester, fake(turns), *patience)
     assert result.ret == code
     result.stdout.fnmatch_lines([line])
     result.assert_outcomes(**({"failed": 20} if code else {"passed": 20}))
@@ -189,15 +201,32 @@ def test_goes_bad_after_the_first_look(
         result.stdout.fnmatch_lines(["*run this check alone*", "*not conformant: 20 failed*"])
 
 
+def test_a_run_ends_with_a_first_look_that_failed(pytester: pytest.Pytester, obliging_target: str) -> None:
+    """The real suite against a fake that can do next to nothing: 33 checks, and how to go on."""
+    words = ["--pyargs", "protocol3_conformance", *PLUGIN, "--target", obliging_target, "--patience", "0.05"]
+    result = pytester.runpytest_subprocess(*words, "--report-json", "report.json", timeout=120)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["* of the 33 checks of the first look failed*--no-smoke*"])
+    report = json.loads((pytester.path / "report.json").read_text())
+    assert {one["id"] for one in report["checks"]} == set(SMOKE)
+    assert report["profiles"]["core"]["verdict"] == "not conformant"
+    assert len(report["profiles"]["core"]["left_out"]) > 100
+
+
 def test_a_target_that_died_is_asked_no_more(
     pytester: pytest.Pytester, fake: Callable[[Any], str], answers: Any
 ) -> None:
-    """A run against a dead target ends after one round of waiting: the rest is not determined, and says why."""
+    """A run against a dead target ends after one round of waiting: the rest is not determined, and says why.
+
+    Of the second round those may have begun for which a place was free before the fourth had waited in vain.
+    """
 
     async def turns(method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         await (answers if method == "POST" else hangs)(method, target, body, writer)
 
     result = run(pytester, fake(turns), "--concurrency", "4")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(failed=4, skipped=16)
+    counts = result.parseoutcomes()
+    assert 4 <= counts["failed"] < 8
+    assert counts["failed"] + counts["skipped"] == 20
     result.stdout.fnmatch_lines(["*not determined: sample/n*: the target has not answered 4 checks in a row*"])

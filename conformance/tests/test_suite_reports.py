@@ -136,10 +136,12 @@ def test_the_diagram_lies_on_one_axis() -> None:
         {"began_ms": 150.0, "ended_ms": None, "request": "POST /b", "status": None},
     ]
     drawn = diagram(both)
-    assert 'class="s4" style="left:0.00%;width:100.00%"' in drawn
-    assert 'class="none" style="left:50.00%;width:50.00%"' in drawn
+    assert 'class="s4 beside" style="left:0.00%;width:100.00%"' in drawn
+    assert 'class="none beside" style="left:50.00%;width:50.00%"' in drawn
     assert "2 exchanges in 100 ms" in drawn
     assert diagram([]) == ""
+    apart = [both[0], {**both[1], "began_ms": 200.0, "ended_ms": 210.0}]
+    assert "beside" not in diagram(apart)
 
 
 def test_markdown_keeps_its_tables(report: dict[str, Any]) -> None:

@@ -110,7 +110,8 @@ def _findings(document: dict[str, Any]) -> str:
     left_out = [check for one in document["profiles"].values() for check in one["left_out"]]
     if left_out:
         listed = " ".join(f"<code>{escape(check)}</code>" for check in left_out)
-        notes += f"<details><summary>{len(left_out)} checks were left out of this run</summary>{listed}</details>"
+        notes += f"<details><summary>{len(left_out)} checks were left out of this run</summary>{listed}"
+        notes += "<p>Those that wait for leases run with <code>--with-expiry</code>.</p></details>"
     if not found:
         return f"<section><h2>Findings</h2><p>No check of this run failed or stayed open.</p>{notes}</section>"
     known = document["requirements"]
@@ -164,7 +165,7 @@ def _races(document: dict[str, Any]) -> str:
     )
     if not races:
         return ""
-    about = "<p>Checks of races that held, drawn by their exchanges. Bars one below the other ran side by side.</p>"
+    about = "<p>Checks of races that held, drawn by their exchanges. Bars over the same stretch ran side by side.</p>"
     return f"<section><h2>Races ({len(races)})</h2>{about}{entries}</section>"
 
 
