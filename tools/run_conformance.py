@@ -1,10 +1,15 @@
 """Judge our own coordinator: export the fixture programs, start the server, run the suite, stop everything.
 
     python tools/run_conformance.py [--break NAME] [--bound] [--test-controls] [--orders] [--only-serve] […]
+    python tools/run_conformance.py --runtime HELPER [PYTEST ARGUMENTS …]
+    python tools/run_conformance.py --worker HELPER [PYTEST ARGUMENTS …]
 
 The exit code is pytest's. `--break` puts the breaking proxy in front, `--bound` binds the server to one scope,
 `--test-controls` offers and claims the testing profiles, so that hardly anything waits in real time, `--only-serve`
 prints the URL and serves until standard input ends. All checks score, those after the revision too.
+
+`--runtime` judges program processes and `--worker` our worker instead, with our helper (`ours`) or with a published one
+(`0.6.1`, from .envs/interop-0.6.1).
 
 `--orders` proves that no check leans on another: the whole suite twice, shuffled, and each of its files alone, all
 against the same server. Its last line counts the runs.
@@ -15,6 +20,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +79,31 @@ def target(arguments: argparse.Namespace) -> Iterator[str]:
             yield broken
 
 
+@contextmanager
+def bootstrap_of(helper: str) -> Iterator[Path]:
+    """The start file of our helper, or of a published release, in an import root of its own as a worker brings it."""
+    if helper == "ours":
+        yield ROOT / "reference" / "protocol3" / "runtime" / "ledgence" / "worker" / "bootstrap.py"
+        return
+    found = sorted(ROOT.glob(f".envs/interop-{helper}/lib/python3.*/site-packages/ledgence/worker/bootstrap.py"))
+    if not found:
+        raise SystemExit(f"there is no helper {helper}: python tools/environment.py .envs/interop-{helper}")
+    with tempfile.TemporaryDirectory(prefix="protocol3-helper-") as folder:
+        shutil.copytree(found[0].parent, Path(folder) / "ledgence" / "worker")
+        yield Path(folder) / "ledgence" / "worker" / "bootstrap.py"
+
+
+def runtime_command(bootstrap: Path) -> str:
+    return shlex.join([sys.executable, "-I", "-S", "-B", str(bootstrap)])
+
+
+def worker_command(bootstrap: Path) -> str:
+    places = ("server", "tenant", "namespace", "queue", "store", "cache", "concurrency", "acquire_wait_ms")
+    flags = [word for place in places for word in (f"--{place.replace('_', '-')}", f"{{{place}}}")]
+    connect = protocol3("worker", "connect", "--runner", str(bootstrap), *flags)
+    return " ".join(connect)
+
+
 def judge(place: Path, *arguments: str) -> int:
     """Run the suite, or a file of it; pytest's exit code."""
     command = [sys.executable, "-m", "pytest", str(place), "--revision", "all", *arguments]
@@ -98,7 +130,14 @@ def main() -> int:
     parser.add_argument("--test-controls", action="store_true", help="offer and claim virtual-time and faults")
     parser.add_argument("--only-serve", action="store_true", help="print the URL, serve until standard input ends")
     parser.add_argument("--orders", action="store_true", help="twice, shuffled, each file alone")
+    parser.add_argument("--runtime", metavar="HELPER", help="judge program processes: ours, or a release")
+    parser.add_argument("--worker", metavar="HELPER", help="judge our worker with this helper: ours, or a release")
     arguments, pytest_arguments = parser.parse_known_args()
+    if helper := arguments.runtime or arguments.worker:
+        with bootstrap_of(helper) as bootstrap:
+            runtime = ["--runtime-command", runtime_command(bootstrap)] if arguments.runtime else []
+            worker = ["--worker-command", worker_command(bootstrap)] if arguments.worker else []
+            return judge(ROOT / "conformance", *runtime, *worker, *pytest_arguments)
     with target(arguments) as url:
         if arguments.only_serve:
             sys.stdout.write(f"{url}\n")

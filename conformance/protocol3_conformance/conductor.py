@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
 
-from protocol3_conformance.lab import Lab
+from protocol3_conformance.labs import open_lab
 from protocol3_conformance.scenario import Scenario
 from protocol3_conformance.target import Target
 from protocol3_conformance.wire.faults import NotDetermined, TransportFault
@@ -122,8 +122,8 @@ class Conductor:
 
     async def _perform(self, run: Run) -> None:
         limit = self._target.patience.scenario
-        async with Lab.open(self._target, run.scenario.check_id) as lab:
-            run.transcript = lab.peer.transcript
+        async with open_lab(run.scenario, self._target) as lab:
+            run.transcript = lab.transcript
             try:
                 async with asyncio.timeout(limit):
                     await run.scenario.body(lab)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol3_conformance.scenario import Scenario
-from protocol3_conformance.target import CLAIMABLE, EXPIRY, Target
+from protocol3_conformance.target import CLAIMABLE, COORDINATOR, EXPIRY, Target
 from protocol3_conformance.verdict import Outcome, State
 
 WORST_FIRST = (
@@ -58,7 +58,9 @@ def profiles_of(conditions: Sequence[str]) -> tuple[str, ...]:
 
 def demanded(scenario: Scenario, target: Target) -> bool:
     """Whether the target's description makes this check mandatory; waiting for leases is no excuse."""
-    return all(target.claims(condition) for condition in scenario.profiles if condition != EXPIRY)
+    return scenario.role in target.roles and all(
+        target.claims(condition) for condition in scenario.profiles if condition != EXPIRY
+    )
 
 
 def by_profile(outcomes: Sequence[Outcome], suite: Iterable[Scenario], target: Target) -> list[ProfileVerdict]:
@@ -71,7 +73,8 @@ def by_profile(outcomes: Sequence[Outcome], suite: Iterable[Scenario], target: T
         missing = tuple(
             one.check_id for one in due if profile in profiles_of(one.profiles) and one.check_id not in judged
         )
-        word = verdict(own, complete=not missing) if target.claims(profile) else NOT_CLAIMED
+        judged_here = target.claims(profile) and (COORDINATOR in target.roles or own or missing)
+        word = verdict(own, complete=not missing) if judged_here else NOT_CLAIMED
         counts = Counter(str(one.state) for one in own)
         verdicts.append(ProfileVerdict(profile=profile, verdict=word, counts=counts, left_out=missing))
     return verdicts
@@ -92,9 +95,11 @@ def overall(profiles: Sequence[ProfileVerdict]) -> str:
     return next((word for word in (NOT_CONFORMANT, OPEN) if word in words), CONFORMANT)
 
 
-def claim(profiles: Sequence[ProfileVerdict], revision: str) -> str | None:
+def claim(profiles: Sequence[ProfileVerdict], revision: str, roles: Iterable[str] = (COORDINATOR,)) -> str | None:
     """The sentence a target may use; None unless every claimed profile is conformant."""
     if overall(profiles) != CONFORMANT:
         return None
     names = ", ".join(one.profile for one in profiles if one.verdict == CONFORMANT)
-    return f"conforms to {names} of Ledgence runtime protocol 3, specification {revision}"
+    judged = " and ".join(sorted(roles))
+    role = "" if judged == COORDINATOR else f", as {judged},"
+    return f"conforms{role} to {names} of Ledgence runtime protocol 3, specification {revision}"

@@ -17,6 +17,7 @@ from protocol3_conformance.target import Target
 from protocol3_conformance.wire.peer import Peer
 from protocol3_conformance.wire.shapes import brief
 from protocol3_conformance.wire.strict_json import JsonValue
+from protocol3_conformance.wire.transcript import Transcript
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
@@ -50,6 +51,10 @@ class Lab:
         finally:
             await lab.controls.close()
             peer.close()
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.peer.transcript
 
     @property
     def scope(self) -> dict[str, str]:

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from protocol3_conformance import target_file
+from protocol3_conformance.commands import BadCommand, RuntimeCommand, WorkerCommand
 from protocol3_conformance.revision import CURRENT
-from protocol3_conformance.target import PROFILES, TESTING, Patience, Target
+from protocol3_conformance.target import (
+    COORDINATOR,
+    NOWHERE,
+    PROFILES,
+    ROLES,
+    RUNTIME,
+    TESTING,
+    WORKER,
+    Patience,
+    Target,
+)
 from protocol3_conformance.wire.peer import Endpoint
 
+Command = TypeVar("Command", RuntimeCommand, WorkerCommand)
 DEFAULT_PROGRAM = "mixed-workflow@1.0.1"
 NO_TARGET = (
-    "name the service to judge with --target http://HOST:PORT or --target-file FILE "
+    "name the service to judge with --target http://HOST:PORT or --target-file FILE, a program process or a worker "
+    "with --runtime-command or --worker-command "
     "(--list shows the checks, --explain REQ-ID a requirement, neither needs a target)"
 )
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -24,6 +38,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--target-file": {
         "metavar": "FILE",
         "help": "a description of the service; 'protocol3 conformance init' writes one",
+    },
+    "--runtime-command": {
+        "metavar": "COMMAND",
+        "help": "judge the program process that this starts, such as 'python -I -S -B .../bootstrap.py'",
+    },
+    "--worker-command": {
+        "metavar": "COMMAND",
+        "help": "judge the worker that this starts, with {server} {tenant} {namespace} {queue} {store} {cache}",
     },
     "--profile": {
         "metavar": "NAMES",
@@ -96,8 +118,10 @@ def choose_seed(config: pytest.Config) -> None:
 def target_of(config: pytest.Config) -> Target:
     """The target that options and target file describe. Raises UsageError in one sentence."""
     option, described = config.option, _described(config)
-    url = option.target or described.get("url")
-    if not url:
+    url = _given(config, COORDINATOR)
+    runtime = _command("--runtime-command", _given(config, RUNTIME), RuntimeCommand.parse)
+    worker = _command("--worker-command", _given(config, WORKER), WorkerCommand.parse)
+    if not (url or runtime or worker):
         raise pytest.UsageError(NO_TARGET)
     patience = _first(option.patience, described.get("patience"), 1.0)
     concurrency = _first(option.concurrency, described.get("concurrency"), 24)
@@ -106,7 +130,7 @@ def target_of(config: pytest.Config) -> Target:
     if concurrency < 1:
         raise pytest.UsageError("--concurrency must be at least 1")
     try:
-        endpoint = Endpoint.parse(url)
+        endpoint = Endpoint.parse(url) if url else NOWHERE
     except ValueError as error:
         raise pytest.UsageError(f"--target {error}") from None
     waits = option.with_expiry or described.get("with_expiry", False) or bool(option.check or option.requirement)
@@ -123,7 +147,30 @@ def target_of(config: pytest.Config) -> Target:
         name=described.get("name"),
         version=described.get("version"),
         commands=described.get("commands", {}),
+        runtime=runtime,
+        worker=worker,
     )
+
+
+def roles_of(config: pytest.Config) -> frozenset[str]:
+    """The roles that something is named for; all of them when nothing is."""
+    return frozenset(role for role in ROLES if _given(config, role)) or frozenset(ROLES)
+
+
+def _given(config: pytest.Config, role: str) -> str | None:
+    """The URL or command of what is judged in this role. One that is named as an option stands alone."""
+    option, described = config.option, _described(config)
+    options = {COORDINATOR: option.target, RUNTIME: option.runtime_command, WORKER: option.worker_command}
+    in_file = {**described.get("commands", {}), COORDINATOR: described.get("url")}
+    given: str | None = (options if any(options.values()) else in_file).get(role)
+    return given
+
+
+def _command(name: str, text: str | None, parse: Callable[[str], Command]) -> Command | None:
+    try:
+        return None if text is None else parse(text)
+    except BadCommand as error:
+        raise pytest.UsageError(f"{name}: {error}") from None
 
 
 def with_expiry(config: pytest.Config) -> bool:
@@ -135,7 +182,17 @@ def base_command(config: pytest.Config) -> str:
     """The command of this run, with what names the target and with its seed, without what selects checks."""
     option = config.option
     words = ["pytest", "--pyargs", "protocol3_conformance"] if option.pyargs else ["pytest", "conformance"]
-    for name in ("--target", "--target-file", "--profile", "--scope", "--program", "--patience", "--baseline"):
+    commands = ("--runtime-command", "--worker-command")
+    for name in (
+        "--target",
+        "--target-file",
+        *commands,
+        "--profile",
+        "--scope",
+        "--program",
+        "--patience",
+        "--baseline",
+    ):
         value = getattr(option, name[2:].replace("-", "_"))
         words += [] if value is None else [name, str(value)]
     return shlex.join([*words, "--seed", str(option.seed)])

@@ -17,12 +17,12 @@ import pytest
 
 from protocol3_conformance import catalogue, progress
 from protocol3_conformance.conductor import Conductor, Run
-from protocol3_conformance.options import add_options, choose_seed, rerun_command, target_of, with_expiry
+from protocol3_conformance.options import add_options, choose_seed, rerun_command, roles_of, target_of, with_expiry
 from protocol3_conformance.readiness import Foreign, Unusable, readiness
 from protocol3_conformance.recorder import ATTACHED, Recorder
 from protocol3_conformance.scenario import ATTRIBUTE, Scenario
 from protocol3_conformance.smoke import SMOKE
-from protocol3_conformance.target import EXPIRY, Target
+from protocol3_conformance.target import COORDINATOR, EXPIRY, Target
 from protocol3_conformance.verdict import (
     Outcome,
     State,
@@ -124,6 +124,8 @@ def _chosen(config: pytest.Config, scenarios: list[Scenario]) -> set[str]:
         raise pytest.UsageError(str(error)) from None
     if option.smoke:
         wanted &= set(SMOKE)
+    roles = roles_of(config)
+    wanted &= {one.check_id for one in scenarios if one.role in roles}
     named = option.check or option.requirement or option.list_checks or option.explain
     if named or not scenarios or with_expiry(config):
         return wanted
@@ -189,6 +191,8 @@ def _print(config: pytest.Config, scenarios: list[Scenario]) -> None:
 
 
 def _readiness(target: Target) -> None:
+    if COORDINATOR not in target.roles:
+        return
     try:
         asyncio.run(readiness(target))
     except Unusable as reason:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from protocol3_conformance.lab import Lab
 from protocol3_conformance.requirements import requirements
-from protocol3_conformance.target import ANY_SCOPE, EXPIRY, FIXED_SCOPE, PROFILES, TESTING
+from protocol3_conformance.target import ANY_SCOPE, COORDINATOR, EXPIRY, FIXED_SCOPE, PROFILES, ROLES, TESTING
 
-Body = Callable[[Lab], Awaitable[None]]
+Body = Callable[..., Awaitable[None]]
+"""Takes the lab of its role: `Lab`, `RuntimeLab` or `WorkerLab`."""
 CHECK_ID = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
 ATTRIBUTE = "__scenario__"
 
@@ -25,15 +25,18 @@ class Scenario:
     title: str
     cites: tuple[str, ...]
     profiles: tuple[str, ...]
+    role: str
     slow: bool
     body: Body
 
 
-def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bool = False) -> Callable[[Body], Body]:
+def scenario(
+    check_id: str, *, cites: list[str], profile: str = "core", role: str = COORDINATOR, slow: bool = False
+) -> Callable[[Body], Body]:
     """Declare a check. The docstring's first line is its title.
 
     `profile` may name several and conditions of the run (see `target`), separated by blanks; the check applies when all
-    hold. `slow` starts it first: it waits in real time.
+    hold. `role` is what it judges. `slow` starts it first: it waits in real time.
     Raises ValueError for an unknown requirement or profile, or an ill-formed check ID.
     """
     if not CHECK_ID.fullmatch(check_id):
@@ -45,6 +48,9 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
     profiles = tuple(profile.split())
     if unknown := [name for name in profiles if name not in (*PROFILES, *TESTING, FIXED_SCOPE, ANY_SCOPE, EXPIRY)]:
         raise ValueError(f"{check_id} names profiles that do not exist: {', '.join(unknown)}")
+
+    if role not in ROLES:
+        raise ValueError(f"{check_id} is of no role: {role}")
 
     def declare(body: Body) -> Body:
         title = (inspect.getdoc(body) or check_id).partition("\n")[0]
@@ -60,6 +66,7 @@ def scenario(check_id: str, *, cites: list[str], profile: str = "core", slow: bo
             title=title,
             cites=tuple(cites),
             profiles=profiles,
+            role=role,
             slow=slow or EXPIRY in profiles,
             body=body,
         )

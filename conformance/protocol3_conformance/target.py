@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from protocol3_conformance.bounds import bound
+from protocol3_conformance.commands import RuntimeCommand, WorkerCommand
 from protocol3_conformance.wire.exchange import RequestIds
 from protocol3_conformance.wire.peer import Endpoint
 
@@ -16,6 +18,9 @@ TESTING = VIRTUAL_TIME, FAULTS = ("virtual-time", "faults")
 """What a target for tests may claim beside: a clock that the suite moves, and disturbances at its command."""
 CLAIMABLE = (*PROFILES[1:], *TESTING)
 """What it may claim beside core, which is not optional."""
+
+COORDINATOR, WORKER, RUNTIME = ROLES = ("coordinator", "worker", "runtime")
+"""What can be judged: a service at a URL, a worker or a program process started by a command."""
 
 FIXED_SCOPE, ANY_SCOPE, EXPIRY = "fixed-scope", "any-scope", "expiry"
 """Conditions of the run beside the profiles: whether one scope is served, and whether leases may run out meanwhile."""
@@ -48,9 +53,13 @@ class Patience:
         return 2000
 
 
+NOWHERE = Endpoint(url="", host="", port=0, prefix="")
+"""The endpoint of a run that judges no coordinator."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The service under test.
+    """What is under test: a service at `endpoint` (NOWHERE if none is judged), a `runtime`, a `worker`.
 
     `scope` is its fixed (tenant, namespace), or None when it serves any scope. `program` is an ID and version that its
     program store resolves. `queue` begins the names of all queues. `name` and `version` are what its owner says of it.
@@ -69,6 +78,8 @@ class Target:
     name: str | None = None
     version: str | None = None
     commands: Mapping[str, str] = field(default_factory=dict)
+    runtime: RuntimeCommand | None = None
+    worker: WorkerCommand | None = None
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     ids: RequestIds = field(default_factory=RequestIds)
 
@@ -76,6 +87,18 @@ class Target:
     def moves_time(self) -> bool:
         """Whether a scenario may move its clock: its scope is its own, and the target offers it."""
         return self.scope is None and VIRTUAL_TIME in self.profiles
+
+    @property
+    def place(self) -> str:
+        """What is judged, in one line for people."""
+        started = [shlex.join(one.words) for one in (self.runtime, self.worker) if one]
+        return "; ".join([*([self.endpoint.url] if self.endpoint.url else []), *started])
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """What this run judges."""
+        judged = {COORDINATOR: self.endpoint is not NOWHERE, WORKER: self.worker, RUNTIME: self.runtime}
+        return frozenset(role for role, given in judged.items() if given)
 
     def claims(self, profile: str) -> bool:
         """Whether a scenario that needs this profile or condition applies."""

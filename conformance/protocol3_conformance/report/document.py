@@ -58,8 +58,8 @@ def document(
         "revision": {"name": revision.name, "frozen": revision.frozen},
         "began": began.isoformat(timespec="seconds"),
         "target": {
-            "url": target.endpoint.url,
-            "host": urlsplit(target.endpoint.url).netloc,
+            "url": target.place,
+            "host": urlsplit(target.endpoint.url).netloc or target.place,
             "name": target.name,
             "version": target.version,
             "profiles": sorted(target.profiles),
@@ -77,7 +77,7 @@ def document(
         },
         "reproduce": command,
         "verdict": judgement.overall(profiles),
-        "claim": None if revision.name == ALL else judgement.claim(profiles, revision.name),
+        "claim": None if revision.name == ALL else judgement.claim(profiles, revision.name, target.roles),
         "profiles": {
             one.profile: {"verdict": one.verdict, "counts": dict(one.counts), "left_out": list(one.left_out)}
             for one in profiles
@@ -87,7 +87,7 @@ def document(
         "checks": [outcome.to_json() for outcome in outcomes],
         "requirements": cited,
         "requirements_without_check": sorted(
-            name for name, rule in known.items() if rule.judged_at("coordinator") and name not in cited
+            name for name, rule in known.items() if any(map(rule.judged_at, target.roles)) and name not in cited
         ),
     }
 

@@ -105,9 +105,7 @@ def test_violations_raise_at_the_call_and_stage_nothing(lab, method, name, value
 
 @pytest.mark.parametrize(("name", "value"), [case for case in cases(BAD) if case[0] not in ("program", "version")])
 def test_branches_obey_the_same_rules(lab, name, value):
-    """HLP-104."""
-    if "256 * 1024" in value:
-        pytest.skip("the fork request bounds it, see test_forks.py")
+    """HLP-104: data that no fork request can carry included."""
     assert lab.completed(f"return ctx.complete(refused(lambda: {call('branch', name, value)}))") is True
 
 

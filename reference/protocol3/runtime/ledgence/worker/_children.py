@@ -15,6 +15,7 @@ from ._limits import (
     DECISION_BYTES,
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_RETRY_DELAY_MS,
+    FORK_REQUEST_BYTES,
     MAX_ATTEMPT_TIMEOUT_MS,
     MAX_ATTEMPTS,
     MAX_RETRY_DELAY_MS,
@@ -49,7 +50,7 @@ def encode_branch(branch: object, what: str) -> bytes:
     item = fields(branch, what, _BRANCH)
     text(item["entrypoint"], f"{what}.entrypoint")
     _check_submission(item, what)
-    return canonical(item, what, depth=RUNTIME_DEPTH)
+    return canonical(item, what, limit=FORK_REQUEST_BYTES, depth=RUNTIME_DEPTH)
 
 
 def _check_submission(item: dict[str, Any], what: str) -> None:

@@ -1,0 +1,163 @@
+"""The workflow context: reaching it, what it says, and when it refuses (chapter 23, The context)."""
+
+from __future__ import annotations
+
+from protocol3_conformance.runtime_lab import RuntimeLab
+from protocol3_conformance.scenarios.runtime import runtime_check
+from protocol3_conformance.scenarios.runtime.payloads import EVENT, MOMENT, inputs, task_outcome
+from protocol3_conformance.wire.frames import Frame
+
+ACTION = "ApprovalAction('n', version='1', arguments={})"
+OPERATIONS = (
+    "ctx.local('k', add, x=1)",
+    "ctx.operation('k', add, kind=OperationKind.TOOL, version='1', arguments={'x': 1})",
+    "ctx.approved_local(add, version='1')",
+    "ctx.task('t', program='p', version='1', queue='q', data=None)",
+    "ctx.workflow('w', program='p', version='1', queue='q', data=None)",
+    "ctx.branch('b', entrypoint='e', queue='q', data=None)",
+    "ctx.get_result('child')",
+    "ctx.join(fork, resume='c', state=None)",
+    "ctx.suspend(continuation='c', state=None)",
+    "ctx.continue_(continuation='c', state=None)",
+    "ctx.wait_event('k', continuation='c', state=None)",
+    "ctx.sleep('k', 1, continuation='c', state=None)",
+    f"ctx.request_approval('k', action={ACTION}, state=None, timeout_ms=1, resume='c')",
+    f"ctx.wait_approval('k', action={ACTION}, state=None, timeout_ms=1, resume='c')",
+    "ctx.complete(None)",
+    "ctx.fail('k', 'm')",
+)
+ASYNCHRONOUS = ("ctx.gather()", "ctx.fork('f2', branches=[branch])")
+CHILD = inputs(child=task_outcome())
+PREPARED = """
+branch = ctx.branch("b1", entrypoint="e", queue="q", data=None)
+fork = await ctx.fork("f", branches=[branch])
+"""
+ALL_REFUSED = f"""
+async def all_refused():
+    wrong = []
+    for name, call in {{{", ".join(f"{one!r}: lambda: {one}" for one in OPERATIONS)}}}.items():
+        if not refused(call):
+            wrong.append(name)
+    for name, call in {{{", ".join(f"{one!r}: lambda: {one}" for one in ASYNCHRONOUS)}}}.items():
+        if not await refused_later(call()):
+            wrong.append(name)
+    return wrong
+"""
+
+
+@runtime_check("runtime-context/operations-work", cites=["HLP-033", "HLP-117"], profile="core forks")
+async def test_operations_work(lab: RuntimeLab) -> None:
+    """Every operation is possible in the controller; the checks that refuse them prove something only then."""
+    for one in OPERATIONS:
+        if "approved_local" not in one:
+            with lab.case(one):
+                result = await lab.workflow(PREPARED + one + "\nreturn ctx.fail('k', 'm')", **CHILD)
+                assert result["status"] == "success"
+    for one in ASYNCHRONOUS:
+        other = one.replace("[branch]", "[ctx.branch('b2', entrypoint='e', queue='q', data=None)]")
+        with lab.case(other):
+            assert (await lab.workflow(PREPARED + f"await {other}\nreturn ctx.fail('k', 'm')"))["status"] == "success"
+
+
+@runtime_check("runtime-context/one-context", cites=["HLP-032", "HLP-035"])
+async def test_one_context(lab: RuntimeLab) -> None:
+    """`workflow_context()` is the same object in the controller, its tasks, local functions and threads."""
+    code = """
+        def step():
+            return workflow_context() is ctx
+        async def task():
+            return get_workflow_context() is ctx
+        found = [workflow_context() is ctx, await ctx.local("k", step), await asyncio.create_task(task())]
+        return ctx.complete(found + [await asyncio.to_thread(step)])
+    """
+    await lab.holds(code, [True] * 4)
+
+
+@runtime_check("runtime-context/none-outside", cites=["HLP-032", "HLP-116"])
+async def test_none_outside(lab: RuntimeLab) -> None:
+    """Outside an activation, and after it has ended, `workflow_context()` raises; values can still be read."""
+    code = """
+        import contextvars
+        memory["ctx"], memory["context"] = ctx, contextvars.copy_context()
+        return ctx.complete(None)
+    """
+    await lab.completed(code)
+    assert await lab.output("return refused(workflow_context)") is True
+    assert await lab.output("return memory['context'].run(refused, workflow_context)") is True
+
+
+@runtime_check("runtime-context/inside-a-local-function", cites=["HLP-035", "HLP-063"], profile="core forks")
+async def test_inside_a_local_function(lab: RuntimeLab) -> None:
+    """In a local function, its tasks and threads, properties may be read and every operation raises."""
+    code = (
+        PREPARED
+        + ALL_REFUSED
+        + """
+async def step():
+    ctx.state, ctx.inputs, ctx.wake, ctx.approval, ctx.entrypoint, ctx.revision
+    thread = await asyncio.to_thread(refused, lambda: ctx.complete(None))
+    return [await all_refused(), await asyncio.create_task(all_refused()), thread]
+return ctx.complete(await ctx.local("step", step))
+"""
+    )
+    await lab.holds(code, [[], [], True], **CHILD)
+
+
+@runtime_check("runtime-context/after-the-end", cites=["HLP-037", "HLP-116"], profile="core forks")
+async def test_after_the_end(lab: RuntimeLab) -> None:
+    """After the activation every operation raises."""
+    code = PREPARED + ALL_REFUSED + "memory['all_refused'] = all_refused\nreturn ctx.complete(None)"
+    await lab.completed(code, **CHILD)
+    assert await lab.output("return memory['all_refused']()") == []
+
+
+@runtime_check("runtime-context/other-threads-and-loops", cites=["HLP-036"], profile="core forks")
+async def test_other_threads(lab: RuntimeLab) -> None:
+    """Every operation raises without a running loop, and in another one."""
+    code = (
+        PREPARED
+        + ALL_REFUSED
+        + """
+import threading
+found = []
+for target in (lambda: found.append(asyncio.run(all_refused())), lambda: found.append(refused(ctx.complete, None))):
+    thread = threading.Thread(target=target)
+    thread.start()
+    thread.join()
+return ctx.complete(found)
+"""
+    )
+    await lab.holds(code, [[], True], **CHILD)
+
+
+@runtime_check("runtime-context/properties", cites=["HLP-038", "HLP-041", "HLP-034"])
+async def test_properties(lab: RuntimeLab) -> None:
+    """The properties of a first and of a later activation; the event is the handler's argument in each."""
+    code = """
+        return ctx.complete([
+            ctx.workflow_id, ctx.activation_id, ctx.revision, ctx.continuation, ctx.entrypoint, ctx.state,
+            ctx.inputs, ctx.wake, ctx.approval, ctx.parent_workflow_id, ctx.root_workflow_id, list(event["data"]),
+        ])
+    """
+    first = ["wf_1", "task_1", 0, "start", "start", None, {}, None, None, None, "wf_1", ["code"]]
+    await lab.holds(code, first)
+    await lab.holds(code, first, wake=None)
+    lineage = {"parent_workflow_id": "p", "root_workflow_id": "r"}
+    later = ["wf_1", "task_1", 9, "é", "é", [1], CHILD["inputs"], None, None, "p", "r", ["code"]]
+    await lab.holds(code, later, revision=9, continuation="é", state=[1], **CHILD, **lineage)
+
+
+WAKES: list[Frame] = [
+    {"kind": "timer", "key": "k", "deadline": 5},
+    {"kind": "timeout", "key": "k", "deadline": MOMENT},
+    {"kind": "event", "key": "k", "accepted_at": 7, "event": EVENT | {"data": {"x": [1.0]}, "custom": True}},
+]
+
+
+@runtime_check("runtime-context/wakes", cites=["HLP-042", "HLP-039", "RUN-069"])
+async def test_wakes(lab: RuntimeLab) -> None:
+    """A wake has exactly the members of the payload; what a caller does to its copy changes nothing."""
+    code = "ctx.wake.clear()\nctx.wake['kind'] = 'x'\nreturn ctx.complete([ctx.wake, ctx.approval])"
+    for wake in WAKES:
+        with lab.case(wake["kind"]):
+            await lab.holds(code, [wake, None], wake=wake)

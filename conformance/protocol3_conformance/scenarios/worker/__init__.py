@@ -1,0 +1,1 @@
+"""Checks of workers, by a scripted coordinator."""
