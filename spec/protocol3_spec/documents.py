@@ -11,6 +11,8 @@ from protocol3_spec.loader import read
 Schema = Mapping[str, Any]
 
 _SCALARS: Final = "scalars"
+_COMPONENTS: Final = "#/components/schemas/"
+_DEFINITIONS: Final = "#/$defs/"
 
 
 @cache
@@ -76,26 +78,41 @@ def component_name(reference: str) -> str:
 
 def bundle() -> dict[str, Any]:
     """The OpenAPI document with every schema as a component, for tools that want one file."""
-    document: dict[str, Any] = _rebased(openapi(), "schemas/")
-    components = document["components"].setdefault("schemas", {})
-    for name, schema in schemas().items():
-        if name == _SCALARS:
-            components |= {key: _rebased(definition) for key, definition in schema["$defs"].items()}
-        else:
-            body = {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
-            components[schema["title"]] = _rebased(body)
-    document["components"]["schemas"] = dict(sorted(components.items()))
+    document: dict[str, Any] = _rebased(openapi(), _COMPONENTS, "schemas/")
+    document["components"]["schemas"] = _definitions(_COMPONENTS)
     return document
 
 
-def _rebased(value: Any, folder: str = "") -> Any:
-    """A copy in which references to schema files point to components."""
+def schema_bundle() -> dict[str, Any]:
+    """Every schema as a definition of one JSON Schema, by title: `#/$defs/SubmitCommand`. It judges nothing itself."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://protocol3.example/schemas/1.0/bundle.json",
+        "title": "Messages of runtime protocol 3",
+        "$defs": _definitions(_DEFINITIONS),
+    }
+
+
+def _definitions(place: str) -> dict[str, Any]:
+    """Every schema and every scalar by its name, with references among them at one place."""
+    found: dict[str, Any] = {}
+    for name, schema in schemas().items():
+        if name == _SCALARS:
+            found |= {key: _rebased(definition, place) for key, definition in schema["$defs"].items()}
+        else:
+            body = {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
+            found[schema["title"]] = _rebased(body, place)
+    return dict(sorted(found.items()))
+
+
+def _rebased(value: Any, place: str, folder: str = "") -> Any:
+    """A copy in which references to schema files point to that place of the document."""
     if isinstance(value, list):
-        return [_rebased(item, folder) for item in value]
+        return [_rebased(item, place, folder) for item in value]
     if not isinstance(value, dict):
         return value
-    copy = {name: _rebased(item, folder) for name, item in value.items()}
+    copy = {name: _rebased(item, place, folder) for name, item in value.items()}
     reference = value.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#/components/"):
-        copy["$ref"] = f"#/components/schemas/{component_name(reference.removeprefix(folder))}"
+        copy["$ref"] = f"{place}{component_name(reference.removeprefix(folder))}"
     return copy

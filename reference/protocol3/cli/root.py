@@ -43,6 +43,9 @@ COMMANDS: Final = {
     "fixtures": Entry(
         module="protocol3.cli.fixtures", section="Judge", about="The fixture programs and vectors: export, serve."
     ),
+    "spec": Entry(
+        module="protocol3.cli.spec", section="Judge", about="The specification: requirements by ID or words."
+    ),
     "schemas": Entry(module="protocol3.cli.schemas", section="Judge", about="The contract's schemas: export."),
 }
 

@@ -10,9 +10,9 @@ import click
 
 from protocol3.cli.failure import CliFailure
 from protocol3.cli.output import emit
-from protocol3_spec import bundle
+from protocol3_spec import bundle, schema_bundle
 
-BUNDLE: Final = "openapi.bundle.json"
+BUNDLES: Final = {"openapi.bundle.json": bundle, "schemas.bundle.json": schema_bundle}
 
 
 @click.group(name="schemas")
@@ -22,7 +22,7 @@ def group() -> None:
 
 @group.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--bundle", "bundled", is_flag=True, help=f"Also write {BUNDLE}: OpenAPI with every schema inside.")
+@click.option("--bundle", "bundled", is_flag=True, help=f"Also write {' and '.join(BUNDLES)}, each whole in one file.")
 def export(directory: Path, bundled: bool) -> None:
     """Write the data files into DIR, which is made if it is missing. Files of the same names are replaced.
 
@@ -30,7 +30,7 @@ def export(directory: Path, bundled: bool) -> None:
     """
     texts = dict(_data(files("protocol3_spec"), ""))
     if bundled:
-        texts[BUNDLE] = json.dumps(bundle(), indent=2) + "\n"
+        texts |= {name: json.dumps(made(), indent=2) + "\n" for name, made in BUNDLES.items()}
     try:
         for name, text in texts.items():
             path = directory / name

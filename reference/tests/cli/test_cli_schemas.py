@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 
 from protocol3.cli.root import root
 from protocol3_spec import openapi, schemas
@@ -29,6 +30,17 @@ def test_bundle_is_one_document(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "openapi.bundle.json").read_text())
     assert "SubmitCommand" in document["components"]["schemas"]
     assert ".json" not in json.dumps([path["post"] for path in document["paths"].values() if "post" in path])
+
+
+def test_every_schema_is_a_definition_of_one_document(tmp_path: Path) -> None:
+    """A validator that knows nothing but this file takes every example and refuses what is no message."""
+    assert CliRunner().invoke(root, ["schemas", "export", str(tmp_path), "--bundle"]).exit_code == 0
+    document = json.loads((tmp_path / "schemas.bundle.json").read_text())
+    Draft202012Validator.check_schema(document)
+    for schema in schemas().values():
+        judge = Draft202012Validator({**document, "$ref": f"#/$defs/{schema['title']}"})
+        assert all(judge.is_valid(example) for example in schema.get("examples", ()))
+        assert "examples" not in schema or not judge.is_valid({"no": "message"}) or not judge.is_valid(0)
 
 
 def test_a_file_in_the_way_is_a_usage_error(tmp_path: Path) -> None:
