@@ -28,12 +28,12 @@ def test_an_id_may_be_written_small() -> None:
 
 
 def test_an_unknown_id_is_refused_and_the_nearest_named() -> None:
-    refused = run("show", "DLV-031", "DLV-999")
+    refused = run("show", "DLV-031", "DLV-0311")
     assert refused.exit_code == 2
     assert refused.stdout == ""
     told = json.loads(refused.stderr)
     assert told["code"] == "not_found"
-    assert "DLV-999" in told["message"]
+    assert "DLV-0311" in told["message"]
     assert "DLV-" in told["next"]
 
 
