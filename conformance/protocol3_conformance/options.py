@@ -198,6 +198,18 @@ def base_command(config: pytest.Config) -> str:
     return shlex.join([*words, "--seed", str(option.seed)])
 
 
+def whole_command(config: pytest.Config) -> str:
+    """The command of this run, the choice of its checks included."""
+    option = config.option
+    switches = ("smoke", "no_smoke", "with_expiry", "shuffle")
+    chosen = [f"--{name.replace('_', '-')}" for name in switches if getattr(option, name)]
+    for name in ("check", "requirement"):
+        chosen += [word for value in getattr(option, name) for word in (f"--{name}", value)]
+    revision = [] if option.revision == CURRENT else ["--revision", option.revision]
+    concurrency = [] if option.concurrency is None else ["--concurrency", str(option.concurrency)]
+    return " ".join(filter(None, [base_command(config), shlex.join([*revision, *concurrency, *chosen])]))
+
+
 def rerun_command(config: pytest.Config, check_id: str) -> str:
     """The command that runs one check again, with everything that differs from the defaults."""
     return f"{base_command(config)} --check {check_id}"

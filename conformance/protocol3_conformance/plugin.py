@@ -249,7 +249,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             report.wasxfail = outcome.known or "not scored"
     else:
         outcome = shared.recorder.weighed(outcome)
-    report.user_properties += [("check", outcome.check_id), ("state", str(outcome.state))]
+    item.user_properties += [("check", outcome.check_id), ("state", str(outcome.state))]  # JUnit's properties
     setattr(report, ATTACHED, outcome.to_json())
     return report
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol3_conformance import baseline, catalogue
-from protocol3_conformance.options import base_command, roles_of, target_of
+from protocol3_conformance.options import roles_of, target_of, whole_command
 from protocol3_conformance.report import document, writers
 from protocol3_conformance.revision import Revision, UnknownRevision, revision
 from protocol3_conformance.target import EXPIRY
@@ -85,7 +85,7 @@ class Recorder:
             revision=self._revision,
             suite=[one for one in catalogue.everything().values() if self._revision.scores(one.check_id)],
             began=self._began,
-            command=base_command(self._config),
+            command=whole_command(self._config),
             stale=self._stale,
         )
         writers.write(self._document, {name: getattr(option, f"report_{name}") for name in writers.WRITERS})

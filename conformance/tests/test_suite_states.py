@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -243,6 +244,20 @@ def test_a_check_that_does_not_score(run: Callable[..., pytest.RunResult]) -> No
     assert result.ret == 0
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(["failed, not scored by revision 1.0: sample/fails"])
+
+
+def test_the_command_of_a_run_repeats_its_choices(
+    run: Callable[..., pytest.RunResult], pytester: pytest.Pytester
+) -> None:
+    """And JUnit names check and state of every test."""
+    chosen = ("--seed", "4", "--revision", "all", "--concurrency", "2", "--shuffle", "--check", "sample/*")
+    run(*chosen, "--report-json", "report.json", "--junitxml", "junit.xml")
+    report = json.loads((pytester.path / "report.json").read_text())
+    command = report["reproduce"].partition(" --seed ")[2]
+    assert command == "4 --revision all --concurrency 2 --shuffle --check 'sample/*'"
+    properties = [one.attrib for one in ElementTree.parse(pytester.path / "junit.xml").iter("property")]
+    found = {(one["name"], one["value"]) for one in properties}
+    assert {("check", "sample/fails"), ("state", "failed"), ("check", "sample/holds"), ("state", "passed")} <= found
 
 
 def test_by_requirement_and_shuffled(run: Callable[..., pytest.RunResult]) -> None:
