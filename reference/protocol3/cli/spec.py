@@ -29,7 +29,7 @@ def group() -> None:
 @click.argument("ids", metavar="REQ-ID...", nargs=-1, required=True)
 @as_json
 def show(ids: Sequence[str], as_json: bool) -> None:
-    """Requirements by their IDs, such as DLV-031: text, level, role, profile, chapter, and who decides instead."""
+    """Requirements by their IDs: text, level, role, profile, chapter, and who decides instead."""
     _print([_found(one.upper()) for one in ids], as_json)
 
 

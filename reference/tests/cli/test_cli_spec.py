@@ -24,17 +24,19 @@ def test_every_requirement_is_shown_by_its_id() -> None:
 
 
 def test_an_id_may_be_written_small() -> None:
-    assert json.loads(run("show", "dlv-031").stdout)["requirements"][0]["id"] == "DLV-031"
+    first = next(iter(requirements()))
+    assert json.loads(run("show", first.lower()).stdout)["requirements"][0]["id"] == first
 
 
 def test_an_unknown_id_is_refused_and_the_nearest_named() -> None:
-    refused = run("show", "DLV-031", "DLV-0311")
+    first = next(iter(requirements()))
+    refused = run("show", first, f"{first}1")
     assert refused.exit_code == 2
     assert refused.stdout == ""
     told = json.loads(refused.stderr)
     assert told["code"] == "not_found"
-    assert "DLV-0311" in told["message"]
-    assert "DLV-" in told["next"]
+    assert f"{first}1" in told["message"]
+    assert first in told["next"]
 
 
 def test_search_wants_every_word_in_any_case() -> None:
