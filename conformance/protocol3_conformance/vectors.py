@@ -34,3 +34,15 @@ def document_bytes(case: Case) -> bytes:
 
 def accepted(case: Case) -> bool:
     return bool(case["verdict"] == "accept")
+
+
+def limit_messages() -> dict[str, Case]:
+    """The base messages of limits.json."""
+    messages: dict[str, Case] = _file("limits.json")["messages"]
+    return messages
+
+
+def limit_recipes() -> list[Case]:
+    """The bounds of their fields."""
+    recipes: list[Case] = _file("limits.json")["recipes"]
+    return recipes
