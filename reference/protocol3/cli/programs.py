@@ -1,5 +1,6 @@
 """``protocol3 program``: publish, check and start packages."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +9,18 @@ import click
 
 from protocol3.cli.failure import CliFailure, Rejected
 from protocol3.cli.output import emit
+from protocol3.programs.archive import Package
 from protocol3.programs.build import build_package
 from protocol3.programs.errors import ProgramError, PublicationError
 from protocol3.programs.example import write_example
 from protocol3.programs.manifest import Manifest, host_platform, require_platform
 from protocol3.programs.publish import publish_directory
+from protocol3.worker.diagnostics import Diagnostics
+from protocol3.worker.failures import ExecutionFailed
+from protocol3.worker.orphans import Orphans
+from protocol3.worker.process import Launcher
+from protocol3.worker.settings import InvalidSetting, ProgramSettings
+from protocol3.worker.trial import try_start
 
 _REJECTED = ("invalid_input", "integrity", "incompatible")
 
@@ -27,6 +35,7 @@ _ADVICE = {
     "publication_storage": "check permissions and free space of --store, then run the same command again",
     "publication_outcome_unknown": "run the same command again: the same content is published once",
 }
+_START_ADVICE = "correct the package: a worker would fail every task of it in phase startup; see what it wrote above"
 _TRY_AGAIN = "run the same command again"
 
 
@@ -51,27 +60,50 @@ def publish(source: Path, store: Path) -> None:
 
 @group.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-def check(directory: Path) -> None:
-    """Validate a package directory without publishing it. Prints its descriptor and manifest.
+@click.option("--python", default=sys.executable, show_default="this one", help="Interpreter of the worker.")
+@click.option("--no-start", is_flag=True, help="Run nothing of the package, not even the import of its handler.")
+def check(directory: Path, python: str, no_start: bool) -> None:
+    """Validate a package directory without publishing it, and start it once as a worker would.
 
-    A package for another machine or Python is valid; standard error says why a worker here would refuse it.
+    Prints its descriptor, its manifest, and whether it came to "ready": its handler is imported, not called; what the
+    program writes meanwhile is on standard error. A package for another machine or Python is valid, but not started;
+    standard error says why a worker here would refuse it.
     """
+    settings = ProgramSettings(store="", cache=Path(), python=python)
     try:
         package = build_package(directory)
+        misfits = list(_misfits(package.manifest, settings.version()))
     except ProgramError as error:
         raise _failure(error) from error
-    emit({"descriptor": package.descriptor.to_json(), "manifest": package.manifest.to_json()})
-    for reason in _misfits(package.manifest):
+    except InvalidSetting as error:
+        raise Rejected(str(error), code="invalid_input", advice="see --python") from None
+    ready = not misfits and not no_start
+    if ready:
+        _start(package, settings)
+    emit({"descriptor": package.descriptor.to_json(), "manifest": package.manifest.to_json(), "ready": ready})
+    for reason in misfits:
         click.echo(f"a worker on this machine would refuse it: {reason}", err=True)
 
 
-def _misfits(manifest: Manifest) -> Iterator[str]:
+def _start(package: Package, settings: ProgramSettings) -> None:
+    """What a worker would say before the first task (RUN-014…020, RUN-031…033, WRK-057)."""
+    diagnostics = Diagnostics()
+    try:
+        asyncio.run(try_start(package, Launcher.of(settings, diagnostics, Orphans())))
+    except ExecutionFailed as failed:
+        raise Rejected(failed.message, code=failed.kind, advice=_START_ADVICE) from None
+    except ProgramError as error:
+        raise _failure(error) from error
+    finally:
+        diagnostics.close()
+
+
+def _misfits(manifest: Manifest, here: str) -> Iterator[str]:
     """RUN-016, WRK-048."""
     try:
         require_platform(manifest, host_platform())
     except ProgramError as error:
         yield error.message
-    here = "{}.{}".format(*sys.version_info)
     if manifest.python != here:
         yield f"the package is for Python {manifest.python}, this one is {here}; a worker may name another by --python"
 

@@ -10,6 +10,7 @@ import click
 
 from protocol3 import __version__
 from protocol3.cli.failure import Rejected, missing_extra
+from protocol3.cli.output import with_json_flag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +83,11 @@ class Root(click.Group):
         if name not in self.list_commands(ctx):
             return None
         try:
-            group: click.Command = importlib.import_module(COMMANDS[name].module).group
+            return with_json_flag(importlib.import_module(COMMANDS[name].module).group)
         except ModuleNotFoundError as failure:
             if failure.name in EXTRA:
                 raise missing_extra(name, failure.name) from failure
             raise
-        return group
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

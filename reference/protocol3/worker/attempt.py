@@ -11,6 +11,7 @@ from protocol3.worker.admission import Admission
 from protocol3.worker.authority import assigned
 from protocol3.worker.clock import now_ms
 from protocol3.worker.control import AttemptControl
+from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.execution import Execution, Machinery
 from protocol3.worker.failures import ExecutionFailed
 from protocol3.worker.renewals import Renewals
@@ -30,6 +31,7 @@ class Workshop:
     machinery: Machinery
     settler: Settler
     tracing: Tracing
+    diagnostics: Diagnostics
 
     @property
     def pacing(self) -> Pacing:
@@ -89,6 +91,7 @@ class Attempt:
             resolution = await settler.settle(settlement)
             admission.count(resolution)
             self._end(report, resolution)
+            self._tell(report)
             if unfinished is not None:
                 await asyncio.shield(unfinished)
                 if resolution == "accepted":
@@ -120,6 +123,20 @@ class Attempt:
             case _:
                 error = "application" if isinstance(report.outcome, ProgramError) else None
         self._span.end(error=error, attributes={"protocol3.resolution": resolution})
+
+    def _tell(self, report: Report) -> None:
+        """Whose the traceback above is. Kind and phase alone: texts of a program may hold application data."""
+        match report:
+            case FailedReport():
+                how = f"failed as {report.error.kind} in {report.phase}"
+            case _ if isinstance(report.outcome, ProgramError):
+                how = "ended with an error of the application"
+            case _:
+                return
+        owner, program = self._assignment.lease.owner, self._assignment.descriptor.program
+        self._workshop.diagnostics.say(
+            f"attempt {owner.generation} of task {owner.task_id} ({program.id}@{program.version}) {how}"
+        )
 
     def _workflow_host(self) -> WorkflowHost | None:
         """Only activations have one; an ordinary task reads no context (WRK-078)."""

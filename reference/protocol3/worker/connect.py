@@ -76,6 +76,7 @@ class Worker:
             machinery=machinery,
             settler=Settler(coordinator, retry_delay_ms=settings.pacing.retry_delay_ms),
             tracing=tracing,
+            diagnostics=diagnostics,
         )
 
     def stop(self, reason: str) -> None:
@@ -133,7 +134,7 @@ async def run_worker(
     delivery also when the second signal forces the process to exit (WRK-092). With ``orphans`` nothing that a program
     started outlives it; that needs a process of the worker's own.
     """
-    settings.check_interpreter()
+    settings.version()
     settings.bootstrap_file()
     await asyncio.to_thread(remove_leftovers)
     store = open_store(settings.store)

@@ -44,15 +44,7 @@ def assemble(
 ) -> Machinery:
     """The machinery for these settings. Raises InvalidSetting."""
     pacing = settings.pacing
-    launcher = Launcher(
-        python=settings.interpreter(),
-        bootstrap=settings.bootstrap_file(),
-        frame_bytes=settings.frame_bytes,
-        startup_ms=pacing.startup_ms,
-        shutdown_ms=pacing.shutdown_ms,
-        diagnostics=diagnostics,
-        orphans=orphans,
-    )
+    launcher = Launcher.of(settings, diagnostics, orphans)
     pool = ProcessPool(launcher, settings.concurrency, on_stuck=diagnostics.say)
     preparer = Preparer(cache, store, fetch_timeout_ms=pacing.fetch_timeout_ms, make_room=pool.retire_idle)
     return Machinery(preparer=preparer, pool=pool, frame_bytes=settings.frame_bytes, clean_up_ms=pacing.shutdown_ms)

@@ -56,6 +56,15 @@ class ExitWatch:
         else:
             self._loop.add_reader(self._descriptor, self._noticed)
 
+    async def how(self, within_s: float) -> str | None:
+        """Words for the end of the child ("ended (exit status 3)"); None if it lives on. It is not reaped."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._over.wait()
+        except TimeoutError:
+            return None
+        return _end_of(self._process.pid)
+
     async def reap(self) -> None:
         """Reap a process that was killed. Raises ``timed_out`` if the kernel does not let it go within a second."""
         if self._process.poll() is not None:
@@ -85,6 +94,18 @@ class ExitWatch:
         _block_until_exit(self._process.pid)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
             self._loop.call_soon_threadsafe(self._noticed)
+
+
+def _end_of(child: int) -> str | None:
+    if sys.platform == "darwin":  # only reaping tells it there
+        return "ended"
+    found = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    if found is None:
+        return None
+    if found.si_code == os.CLD_EXITED:
+        return f"ended (exit status {found.si_status})"
+    known = found.si_status in frozenset(signal.Signals)
+    return f"was killed ({signal.Signals(found.si_status).name if known else f'signal {found.si_status}'})"
 
 
 def _block_until_exit(child: int) -> None:

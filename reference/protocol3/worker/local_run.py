@@ -89,7 +89,7 @@ async def run_locally(
     ``on_report`` gets ``{"report": ...}`` or ``{"failure": ...}`` as each one ends. Raises InvalidSetting, and
     ProgramError when store, cache or a program cannot be had: then nothing is run.
     """
-    settings.check_interpreter()
+    settings.version()
     settings.bootstrap_file()
     await asyncio.to_thread(remove_leftovers)
     store = open_store(settings.store)

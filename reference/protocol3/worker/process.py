@@ -18,10 +18,13 @@ from protocol3.worker.groups import ExitWatch, follow_worker, group_is_gone
 from protocol3.worker.logs import ProgramLog, is_log
 from protocol3.worker.orphans import Orphans
 from protocol3.worker.pipes import FrameWriter, LineReader
+from protocol3.worker.settings import ProgramSettings
 from protocol3.worker.working_directory import WorkingDirectory
 
 _LOGS_IN_A_ROW: Final = 16
 _STDERR_WAIT_S: Final = 0.2
+_EXIT_WAIT_S: Final = 0.2
+"""Between the end of the frames and that of the process that is ending: only the message depends on it."""
 _STDERR_CHUNK: Final = 64 * 1024
 
 
@@ -36,6 +39,19 @@ class Launcher:
     shutdown_ms: int
     diagnostics: Diagnostics
     orphans: Orphans | None = None
+
+    @classmethod
+    def of(cls, settings: ProgramSettings, diagnostics: Diagnostics, orphans: Orphans | None) -> "Launcher":
+        """Raises InvalidSetting."""
+        return cls(
+            python=settings.interpreter(),
+            bootstrap=settings.bootstrap_file(),
+            frame_bytes=settings.frame_bytes,
+            startup_ms=settings.pacing.startup_ms,
+            shutdown_ms=settings.pacing.shutdown_ms,
+            diagnostics=diagnostics,
+            orphans=orphans,
+        )
 
     def command(self, pin: Pin) -> list[str]:
         """RUN-001…003."""
@@ -130,7 +146,7 @@ class ProgramProcess:
         while True:
             line = await self._reader.line()
             if line is None:
-                raise ExecutionFailed("runtime", "the program ended; its result is not available")
+                raise await self._no_result()
             frame = decode_frame(line)
             if not is_log(frame, self.protocol):
                 return frame, line
@@ -138,6 +154,11 @@ class ProgramProcess:
             logs += 1
             if logs % _LOGS_IN_A_ROW == 0:
                 await asyncio.sleep(0)  # a stop must get through a flood of log frames (RUN-105)
+
+    async def _no_result(self) -> ExecutionFailed:
+        """What to say of the end of the frames: an exit, a signal, or only a closed stream (RUN-029)."""
+        how = await self._exit.how(_EXIT_WAIT_S) or "closed its frame stream"
+        return ExecutionFailed("runtime", f"the program {how}; its result is not available")
 
     def watch_idle(self, broken: Callable[[], None]) -> None:
         """Call ``broken`` once when the idle process ends or sends anything but log frames (WRK-037)."""

@@ -83,14 +83,18 @@ class ProgramSettings:
             raise InvalidSetting(f"python: no {self.python} on PATH; {_SUITABLE}, or its path")
         return self.python
 
-    def check_interpreter(self) -> None:
-        """Ask the interpreter what it is, once, before any task would fail by it. Raises :class:`InvalidSetting`."""
+    def version(self) -> str:
+        """``major.minor`` of the interpreter, asked from it before any task would fail by it.
+
+        Raises :class:`InvalidSetting` when it cannot run programs.
+        """
         try:
             version = probe_python(Path(self.interpreter()))
         except ProgramError as error:
             raise InvalidSetting(f"python: {error.message}; {_SUITABLE}") from None
         if tuple(map(int, version.split("."))) < _OLDEST:
             raise InvalidSetting(f"python: {self.python} is Python {version}; {_SUITABLE}")
+        return version
 
     def bootstrap_file(self) -> Path:
         """The canonical bootstrap file. Raises :class:`InvalidSetting` when it is missing."""

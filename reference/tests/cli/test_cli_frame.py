@@ -5,11 +5,13 @@ import json
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from protocol3.cli import root as frame
 from protocol3.cli.failure import CliFailure, Rejected, printable
+from protocol3.cli.output import emit, with_json_flag
 from protocol3.cli.root import root
 
 
@@ -100,3 +102,38 @@ def test_it_runs_as_a_module():
         [sys.executable, "-m", "protocol3.cli", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("protocol3, version ")
+
+
+def every_command(group, path=()):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def commands():
+    """All but the suite's, which passes what it does not know on to pytest."""
+    context = click.Context(root)
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from every_command(command, (name,))
+
+
+@pytest.mark.parametrize("command", list(commands()), ids=" ".join)
+def test_every_command_takes_json(command):
+    """Output is JSON anyway; whoever asks for it is not refused, and finds it in the help."""
+    shown = CliRunner().invoke(root, [*command, "--json", "--help"])
+    assert (shown.exit_code, "--json" in shown.stdout) == (0, True), shown.output
+
+
+@pytest.mark.parametrize(("words", "lines"), [([], 3), (["--json"], 1)])
+def test_json_is_one_line_on_a_terminal_as_well(monkeypatch, words, lines):
+    @click.command()
+    def answer():
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        emit({"answer": 42})
+
+    shown = CliRunner().invoke(with_json_flag(answer), words)
+    assert (json.loads(shown.stdout), shown.stdout.count("\n")) == ({"answer": 42}, lines)

@@ -75,6 +75,85 @@ def test_check_validates_without_publishing(source: Callable[..., Path]) -> None
     assert run("check", source({"con": ""})).exit_code == 2
 
 
+WORKFLOW = """
+from enum import StrEnum
+from ledgence.worker.workflow import Workflow
+
+class Entry(StrEnum):
+    START = "start"
+    NEXT = "next"
+
+flow = Workflow(Entry)
+
+@flow.entrypoint(Entry.START, default=True)
+async def start(event, ctx):
+    return ctx.complete(1)
+"""
+MARKED = "import os\nopen(os.environ['MARK'], 'a').write('imported ')\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go."""
+    (folder := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_check_imports_the_handler_in_a_process_of_a_worker_and_does_not_call_it(
+    source: Callable[..., Path], tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-031: once; `--no-start` runs nothing of the package (PKG-027). Nothing is left behind."""
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    root = source({"program.py": MARKED + "print('loading')\ndef handle(event):\n    open('called', 'w')\n"})
+    started = run("check", root)
+    assert (started.exit_code, json.loads(started.stdout)["ready"]) == (0, True)
+    assert "loading" in started.stderr
+    assert (tmp_path / "mark").read_text() == "imported "
+    valid = run("check", "--no-start", root)
+    assert (valid.exit_code, json.loads(valid.stdout)["ready"]) == (0, False)
+    assert (tmp_path / "mark").read_text() == "imported "
+    assert not list(folder.iterdir())
+    assert not (root / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "told", "written"),
+    [
+        ("def handle(event:\n", "exit status 70", "SyntaxError"),
+        ("import not_vendored\n", "exit status 70", "No module named 'not_vendored'"),
+        ("def handel(event):\n    pass\n", "exit status 70", "program:handle does not exist"),
+        ("handle = 1\n", "exit status 70", "program:handle is int, no callable"),
+        ("raise SystemExit(3)\n", "exit status 3", ""),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "SIGSEGV", ""),
+        ("import os\nos.closerange(0, 64)\nimport time\ntime.sleep(600)\n", "closed", ""),
+        (WORKFLOW + "handle = flow.build()\n", "exit status 70", "no handler for NEXT"),
+        (WORKFLOW + "handle = flow\n", "exit status 70", "name what its build() returns"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the way a process ended is not told")
+def test_check_says_why_a_program_would_not_start(
+    source: Callable[..., Path], folder: Path, program: str, told: str, written: str
+) -> None:
+    """RUN-019, RUN-020, WRK-057: the worker's words, what the program wrote, exit 2, nothing left."""
+    result = run("check", source({"program.py": program}, runtime__protocol=3))
+    assert (result.exit_code, result.stdout) == (2, "")
+    failure = json.loads(result.stderr.splitlines()[-1])
+    assert failure["code"] == "runtime"
+    assert told in failure["message"]
+    assert "startup" in failure["next"]
+    assert written in result.stderr
+    assert not list(folder.iterdir())
+
+
+def test_check_takes_the_interpreter_of_the_worker(source: Callable[..., Path], tmp_path: Path) -> None:
+    """RUN-016: one that cannot run programs is refused; a package for another one is valid and not started."""
+    refused = run("check", source(), "--python", tmp_path / "absent")
+    assert (refused.exit_code, json.loads(refused.stderr)["code"]) == (2, "invalid_input")
+    other = run("check", source(runtime__python="3.99"))
+    assert (other.exit_code, json.loads(other.stdout)["ready"]) == (0, False)
+
+
 def test_the_example_can_be_published_as_it_is(tmp_path: Path) -> None:
     """PKG-081: id, version, protocol, host platform and two tasks with distinct identities."""
     directory, store = tmp_path / "deep/example", tmp_path / "store"

@@ -85,6 +85,33 @@ async def test_an_exit_counts_although_a_forked_child_holds_the_pipes(
     assert [alive(pid) for pid in pids(mark)] == [False, False]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the way a process ended is not told")
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("os._exit(3)", "ended (exit status 3)"),
+        ("os._exit(0)", "ended (exit status 0)"),
+        ("os.kill(os.getpid(), 11)", "was killed (SIGSEGV)"),
+        ("os.closerange(3, 64); import time; time.sleep(600)", "closed its frame stream"),
+    ],
+)
+async def test_report_and_worker_tell_how_a_program_ended(
+    coordinator: Any, start: Start, publish: Publish, end: str, told: str
+) -> None:
+    """WRK-059: the report's message says it, a line of the worker whose it was."""
+    attempt = coordinator.assign(publish(f"import os\ndef handle(event):\n    {end}\n"))
+    bench = await start()
+    await attempt.end()
+    assert ended(attempt.report) == ("runtime", "execution", True)
+    assert told in attempt.report["error"]["message"]
+    await bench.stop()
+    await bench.flushed()
+    log = bench.output.getvalue().decode()
+    assert f"attempt 1 of task {attempt.owner['task_id']} (" in log
+    assert "failed as runtime in execution" in log
+
+
 async def test_an_exit_counts_although_an_earlier_invocation_forked(
     coordinator: Any, start: Start, publish: Publish, tmp_path: Path
 ) -> None:

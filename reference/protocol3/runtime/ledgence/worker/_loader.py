@@ -73,7 +73,9 @@ def _check_file(name: str, path: str | None, root: str) -> None:
 def _callable(module: ModuleType, name: str, allow_coroutine: bool) -> Callable[..., Any]:
     function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):
-        raise HandlerRefused(f"{module.__name__}:{name} is not a callable")
+        wrong = f"is {type(function).__name__}, no callable" if hasattr(module, name) else "does not exist"
+        hint = "; name what its build() returns" if callable(getattr(function, "build", None)) else ""
+        raise HandlerRefused(f"{module.__name__}:{name} {wrong}{hint}")
     if not allow_coroutine and _is_coroutine_function(function):
         raise HandlerRefused(f"{module.__name__}:{name} is a coroutine function; that needs protocol 3")
     return function
