@@ -133,10 +133,8 @@ class Attempt:
                 how = "ended with an error of the application"
             case _:
                 return
-        owner, program = self._assignment.lease.owner, self._assignment.descriptor.program
-        self._workshop.diagnostics.say(
-            f"attempt {owner.generation} of task {owner.task_id} ({program.id}@{program.version}) {how}"
-        )
+        owner = self._assignment.lease.owner
+        self._workshop.diagnostics.say(f"attempt {owner.generation} of task {owner.task_id} {how}")
 
     def _workflow_host(self) -> WorkflowHost | None:
         """Only activations have one; an ordinary task reads no context (WRK-078)."""
