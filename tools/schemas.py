@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol3_spec import errors, limits, vocabularies
+from protocol3_spec.loader import read
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "spec/protocol3_spec"
@@ -33,10 +34,13 @@ TAGS = {
     "workflows": "Workflows: controllers, their journal, forks, events.",
     "health": "Whether the service runs and takes work.",
 }
+PROFILES = "Routes of the optional profile `{}`."
+SUCCESSES = {200: "Done, or done before.", 201: "Done now."}
 CACHE_CONTROL = {"$ref": "#/components/headers/CacheControl"}
 PREAMBLE = """\
-The routes of a coordinator of Ledgence runtime protocol 3 without optional profiles. Made from data; the chapters of
-the specification decide.
+The routes of a coordinator of Ledgence runtime protocol 3. Made from data; the chapters of the specification decide.
+An operation with `x-profile` belongs to that profile, any other to `core`; a coordinator that does not offer a profile
+answers as HTTP-042 says.
 
 - Bodies are strict JSON: no repeated member names, integer and float tokens kept apart, no unknown members. What JSON
   Schema cannot say stands in the `x-` keywords that schema-vocabulary.md describes.
@@ -113,8 +117,10 @@ def words(name: str, at: str) -> list[str]:
 def openapi(table: dict[str, Any]) -> dict[str, Any]:
     """The OpenAPI document of the routes; it refers to the schema files."""
     paths: dict[str, Any] = {}
-    for route in table["routes"]:
-        paths.setdefault(route["path"], {})[route["method"].lower()] = operation(route)
+    every = [*table["routes"], *table["optional"]]
+    for route in every:
+        tag = route["profile"] if route in table["optional"] else tag_of(route["path"])
+        paths.setdefault(route["path"], {})[route["method"].lower()] = operation(route, tag)
     paths["/health/live"] = {"get": probe("live", "health-live", ["HTTP-090", "HTTP-023"], {"200": "It serves."})}
     ready = {"200": "It takes work.", "503": "It does not take work, and says why."}
     paths["/health/ready"] = {"get": probe("ready", "health-ready", ["HTTP-091", "HTTP-023"], ready)}
@@ -128,7 +134,7 @@ def openapi(table: dict[str, Any]) -> dict[str, Any]:
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": "/", "description": "Wherever the service is; a path prefix is kept (HTTP-005)."}],
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in tags(table["optional"]).items()],
         "security": [],
         "paths": paths,
         "components": {
@@ -141,47 +147,68 @@ def openapi(table: dict[str, Any]) -> dict[str, Any]:
                     "name": name,
                     "in": "query",
                     "description": query["about"],
-                    "required": any(name in route.get("query", ()) for route in table["routes"]),
+                    "required": any(name in route.get("query", ()) for route in every),
                     "schema": {"$ref": f"schemas/scalars.json#/$defs/{query['schema']}"},
                 }
                 for name, query in table["query"].items()
-                if any(name in [*route.get("query", ()), *route.get("optional_query", ())] for route in table["routes"])
+                if any(name in [*route.get("query", ()), *route.get("optional_query", ())] for route in every)
             },
         },
     }
 
 
-def operation(route: dict[str, Any]) -> dict[str, Any]:
+def operation(route: dict[str, Any], tag: str) -> dict[str, Any]:
     made: dict[str, Any] = {
         "operationId": route["operation"],
-        "tags": [tag_of(route["path"])],
+        "tags": [tag],
         "summary": route["summary"],
+        **({"x-profile": route["profile"]} if "profile" in route else {}),
         "x-requirements": route["requirements"],
     }
-    if "request" in route:
+    if "request_limit" in route:
         made["x-request-bytes"] = limits()[route["request_limit"]].value
-        made["requestBody"] = {"required": True, "content": json_of({"$ref": f"schemas/{route['request']}.json"})}
+        made["requestBody"] = {"required": True, "content": content_of(route)}
     else:
         made["x-query-bytes"] = limits()[route["query_limit"]].value
-        names = [*route["query"], *route["optional_query"]]
-        made["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in names]
-    made["x-reply-bytes"] = limits()[route["reply_limit"]].value
-    replies = {"200": reply("Done, or done before.", {"$ref": f"schemas/{route['reply']}.json"})}
+    if given := [*parameters(route)]:
+        made["parameters"] = given
+    if "reply_limit" in route:
+        made["x-reply-bytes"] = limits()[route["reply_limit"]].value
+    schema = {"$ref": f"schemas/{route['reply']}.json"}
+    replies = {str(status): reply(SUCCESSES[status], schema) for status in route.get("statuses", [200])}
     made["responses"] = replies | refusals(route)
     return made
 
 
+def content_of(route: dict[str, Any]) -> dict[str, Any]:
+    """What a body is: a message, or bytes of a media type of their own."""
+    return json_of({"$ref": f"schemas/{route['request']}.json"}) if "request" in route else {route["media_type"]: {}}
+
+
+def parameters(route: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in [*route.get("query", ()), *route.get("optional_query", ())]:
+        yield {"$ref": f"#/components/parameters/{name}"}
+    for name, part in route.get("in_path", {}).items():
+        schema = {"$ref": f"schemas/scalars.json#/$defs/{part['schema']}"}
+        yield {"name": name, "in": "path", "description": part["about"], "required": True, "schema": schema}
+    for name, field in route.get("headers", {}).items():
+        yield {"name": name, "in": "header"} | header(field["about"], {"type": "string", "pattern": field["pattern"]})
+
+
 def refusals(route: dict[str, Any]) -> dict[str, Any]:
-    """A reply for every status that the route's error codes travel with; only a POST has a body to refuse."""
+    """A reply for every status that the route's error codes travel with; only a body can be too large or foreign."""
+    known = {code: (error.statuses, error.meaning) for code, error in errors().items()}
+    for code, error in read("errors.json")["publication"].items():
+        known[code] = (tuple(error["statuses"]), error["meaning"])
     by_status: dict[int, list[str]] = {}
     for code in route["errors"]:
-        statuses = errors()[code].statuses
-        for status in statuses if route["method"] == "POST" else statuses[:1]:
+        statuses, _ = known[code]
+        for status in statuses if "request_limit" in route else statuses[:1]:
             by_status.setdefault(status, []).append(code)
     return {
         str(status): reply(
-            "; ".join(f"`{code}`: {errors()[code].meaning}" for code in codes) + ".",
-            {"$ref": "schemas/error.json", "properties": {"code": {"enum": codes}}},
+            "; ".join(f"`{code}`: {known[code][1]}" for code in codes) + ".",
+            {"$ref": f"schemas/{route.get('error', 'error')}.json", "properties": {"code": {"enum": codes}}},
         )
         for status, codes in sorted(by_status.items())
     }
@@ -213,6 +240,11 @@ def header(description: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 def json_of(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
+
+
+def tags(optional: list[dict[str, Any]]) -> dict[str, str]:
+    """Every tag with what it says: the parts of the protocol, then the optional profiles."""
+    return TAGS | {route["profile"]: PROFILES.format(route["profile"]) for route in optional}
 
 
 def tag_of(path: str) -> str:

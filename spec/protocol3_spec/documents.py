@@ -25,7 +25,7 @@ def schemas() -> Mapping[str, Schema]:
 
 @cache
 def member_names() -> frozenset[str]:
-    """The name of every member of every message: words of the contract, whoever wrote them."""
+    """The name of every member of every message: words of the protocol, whoever wrote them."""
     return frozenset(_members([*schemas().values()]))
 
 
@@ -46,13 +46,13 @@ def meta_schemas() -> Mapping[str, Schema]:
 
 @cache
 def routes() -> tuple[Mapping[str, Any], ...]:
-    """Every route of a service without optional profiles, in the order of `routes.json`."""
+    """Every route that a coordinator is expected to offer, in the order of `routes.json`."""
     return tuple(read("routes.json")["routes"])
 
 
 @cache
 def optional_routes() -> tuple[Mapping[str, Any], ...]:
-    """The routes of optional profiles; each names its `profile`."""
+    """The routes of the profiles that a coordinator may leave out; each names its `profile`."""
     return tuple(read("routes.json")["optional"])
 
 

@@ -1,4 +1,4 @@
-"""Typed access to the contract's data files: limits, error codes, state vocabularies."""
+"""Typed access to the specification's data files: limits, error codes, state vocabularies."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One bound of the contract: inclusive `value` in `unit`, what is counted, and the statements behind it.
+    """One bound of the protocol: inclusive `value` in `unit`, what is counted, and the statements behind it.
 
     `profile` is the optional profile that it belongs to, None for a bound that everybody keeps.
     """

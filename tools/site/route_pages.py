@@ -17,9 +17,9 @@ GROUPS = (("/v1/workflows", "Workflows"), ("/v1/tasks", "Tasks"), ("/v1/attempts
 HEAD = """\
 # Routes
 
-Made from the same data as [openapi.json](../spec/protocol3_spec/openapi.json), which has all of the protocol but its
-optional profiles. [HTTP](../spec/03-http.md) says in which order a request is judged, [Errors](../spec/04-errors.md)
-what each code means. `GET /health/live` and `GET /health/ready` are [there](../spec/03-http.md#health), too.
+Made from the same data as [openapi.json](../spec/protocol3_spec/openapi.json). [HTTP](../spec/03-http.md) says in which
+order a request is judged, [Errors](../spec/04-errors.md) what each code means. `GET /health/live` and
+`GET /health/ready` are [there](../spec/03-http.md#health), too.
 """
 
 

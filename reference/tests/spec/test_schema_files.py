@@ -150,15 +150,32 @@ def test_optional_routes_name_what_exists() -> None:
 
 
 def test_every_route_is_in_the_openapi_document() -> None:
-    """With every status that its codes travel with; the health routes beside them."""
-    paths = openapi()["paths"]
-    assert {path for path in paths if path.startswith("/v1")} == {route["path"] for route in routes()}
-    for route in routes():
-        statuses = {status for code in route["errors"] for status in errors()[code].statuses}
+    """With every status that its codes travel with, and its profile; the health routes beside them."""
+    every = [*routes(), *documents.optional_routes()]
+    statuses_of = {code: error.statuses for code, error in errors().items()}
+    statuses_of |= {code: tuple(error["statuses"]) for code, error in read("errors.json")["publication"].items()}
+    described = {
+        (method.upper(), path): operation
+        for path, methods in openapi()["paths"].items()
+        for method, operation in methods.items()
+    }
+    probes = {("GET", "/health/live"), ("GET", "/health/ready")}
+    assert described.keys() == {(route["method"], route["path"]) for route in every} | probes
+    for route in every:
+        operation = described[route["method"], route["path"]]
+        statuses = {status for code in route["errors"] for status in statuses_of[code]}
         if route["method"] == "GET":
             statuses -= {413, 415}
-        documented = paths[route["path"]][route["method"].lower()]["responses"]
-        assert set(documented) == {"200", *map(str, statuses)}
+        assert set(operation["responses"]) == {*map(str, route.get("statuses", [200])), *map(str, statuses)}
+        assert operation.get("x-profile") == route.get("profile")
+        assert operation["operationId"] == route["operation"]
+
+
+def test_every_value_of_a_path_is_described() -> None:
+    for path, methods in openapi()["paths"].items():
+        for operation in methods.values():
+            given = [parameter for parameter in operation.get("parameters", ()) if parameter.get("in") == "path"]
+            assert [parameter["name"] for parameter in given] == re.findall(r"\{(\w+)\}", path)
 
 
 def test_numbers_of_limits_stand_nowhere_else() -> None:

@@ -20,11 +20,21 @@ FILES = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
     for path in sorted((ROOT / "fixtures/vectors/messages").glob("*.json"))
 }
-KNOWN = {row["id"] for row in read("requirements.json")["requirements"]}
+RULES = {row["id"]: row["text"] for row in read("requirements.json")["requirements"]}
+KNOWN = {*RULES}
 for chapter in (ROOT / "spec").glob("[0-9][0-9]-*.md"):
     KNOWN |= set(
         re.findall(r"^(?:- |\| )\*\*([A-Z]{2,4}-\d{3})\*\*", chapter.read_text(encoding="utf-8"), re.MULTILINE)
     )
+
+SPOKEN = {
+    "unknown": r"member|exactly|attribute|table|has `",
+    "missing": r"member|exactly|attribute|table|has|required|reports|is the string|`specversion`|`id`|`\{",
+    "twice": r"twice|once|distinct|unique|member|exactly|ascend|repeat|doubled|same key|differ",
+    "word": r"`|[Ww]ord|kind|[Cc]ode|values",
+}
+"""By the kind of a derived vector, what the rule that it breaks has to speak of."""
+BOUNDED = "own bounds|ranges|broken bound|negative|at least"
 
 DIFFERENCES = {
     "accepted-input bad 1": "the class reads a submission's input too, which may leave it out (CLI-052)",
@@ -70,6 +80,21 @@ def test_every_schema_has_vectors() -> None:
 def test_verdicts_of_the_schema(name: str) -> None:
     for valid, vector in vectors(name):
         assert by_schema(name, vector) is valid, vector
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_rule_that_is_broken_speaks_of_it(name: str) -> None:
+    """Of members, where one is too many or missing; of equals, where two are; of the number that a value is beyond."""
+    for vector in FILES[name]["invalid"]:
+        rule = RULES[vector["breaks"]]
+        kind = vector["id"].split()[1 if name == "scalars" else 0]
+        assert re.search(SPOKEN.get(kind, ""), rule), vector
+        number = re.fullmatch(r"(?:Above|Below) (-?\d+)\.", vector["why"])
+        if number is not None:
+            spoken = re.sub(r"(?<=\d)[ \u00a0\u202f](?=\d{3})", "", rule)
+            assert re.search(rf"(?<!\d){number[1]}(?!\d)|own bounds|ranges|broken bound|negative|at least", spoken), (
+                vector
+            )
 
 
 @pytest.mark.parametrize("name", FILES)
