@@ -74,7 +74,14 @@ def judge(exchange: Exchange, ids: RequestIds) -> None:
         return
     route = BY_METHOD_AND_PATH.get((exchange.method, path))
     limit = bound(route.reply_limit if route and reply.status == 200 else "ERROR_REPLY_BYTES")
-    require(len(reply.body) <= limit, "reply body", f"{len(reply.body)} bytes, at most {limit}", "JSON-070", "CLI-012")
+    require(
+        len(reply.body) <= limit,
+        "reply body",
+        f"{len(reply.body)} bytes, at most {limit}",
+        "JSON-070",
+        "HTTP-094",
+        "CLI-012",
+    )
     exchange.value = _json_body(reply)
     if reply.status != 200:
         error_object(reply, exchange.value)

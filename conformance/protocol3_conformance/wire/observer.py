@@ -75,7 +75,7 @@ def _task_rules(before: dict[str, Any], now: dict[str, Any]) -> None:
         members = tuple(
             name for name in ("state", "terminal_at", "attempt_count", "cancel_requested_at") if name in now
         )
-        _constant(before, now, members, at, "TASK-209")
+        _constant(before, now, members, at, "TASK-209", "TASK-240")
     if now["attempt_count"] < before["attempt_count"]:
         raise Violation(at, f"attempt_count fell from {before['attempt_count']} to {now['attempt_count']}", "DLV-117")
 

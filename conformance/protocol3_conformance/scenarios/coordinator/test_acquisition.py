@@ -49,7 +49,8 @@ async def test_invalid_openings(lab: Lab) -> None:
 
 
 @scenario(
-    "acquisition/first-assignment", cites=["DLV-024", "DLV-026", "DLV-027", "DLV-028", "DLV-029", "DLV-041", "DLV-042"]
+    "acquisition/first-assignment",
+    cites=["DLV-024", "DLV-026", "DLV-027", "DLV-028", "DLV-029", "DLV-041", "DLV-042", "DLV-325", "DLV-326"],
 )
 async def test_first_assignment(lab: Lab) -> None:
     """A claim makes the task active and hands out attempt 1 with exactly the promised times."""
@@ -88,7 +89,10 @@ async def test_first_assignment(lab: Lab) -> None:
     assert await lab.client.reasons(claim.task_id) == ["submitted", "claimed"]
 
 
-@scenario("acquisition/sequences", cites=["DLV-010", "DLV-018", "DLV-012", "DLV-030"])
+@scenario(
+    "acquisition/sequences",
+    cites=["DLV-010", "DLV-018", "DLV-012", "DLV-030", "DLV-315", "DLV-316", "DLV-321", "DLV-322", "DLV-021"],
+)
 async def test_sequences(lab: Lab) -> None:
     """Sequences start at 1 without gaps; refused ones leave the cursor; a committed empty stays empty."""
     worker = await lab.worker()

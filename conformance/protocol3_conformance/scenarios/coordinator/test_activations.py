@@ -64,7 +64,7 @@ async def test_retry_sees_the_same(lab: Lab) -> None:
     await lab.client.workflow_until(workflow["workflow_id"], "succeeded")
 
 
-@scenario("activation/application-failure", cites=["ACT-041", "ERR-010", "WF-052", "DRN-011"])
+@scenario("activation/application-failure", cites=["ACT-041", "ERR-010", "WF-052", "DRN-011", "ACT-045"])
 async def test_application_failure(lab: Lab) -> None:
     """A failure that the controller reports ends the workflow with its kind and message, without a retry."""
     workflow = await lab.client.workflow(retry_policy=TWICE)
@@ -91,7 +91,7 @@ async def test_unusable_failure_texts(lab: Lab) -> None:
             assert outcome["error"]["kind"] == "decision_application_failed"
 
 
-@scenario("activation/exhausted", cites=["ACT-041", "ERR-010", "ACT-043", "WF-052"])
+@scenario("activation/exhausted", cites=["ACT-041", "ERR-010", "ACT-043", "WF-052", "ACT-046"])
 async def test_exhausted(lab: Lab) -> None:
     """Execution failures use the retry policy; with attempts exhausted, or a final kind, the workflow fails."""
     worker = await lab.worker()
@@ -105,7 +105,7 @@ async def test_exhausted(lab: Lab) -> None:
             assert (await lab.client.workflow_status(workflow["workflow_id"])).accepted()["revision"] == 0
 
 
-@scenario("activation/cancelled-through-its-task", cites=["RACE-38", "ERR-010", "ACT-041", "DRN-011"])
+@scenario("activation/cancelled-through-its-task", cites=["RACE-38", "ERR-010", "ACT-041", "DRN-011", "ACT-047"])
 async def test_cancelled_through_its_task(lab: Lab) -> None:
     """Cancelling the activation's task by the task route fails the workflow; it does not cancel it."""
     workflow = await lab.client.workflow()

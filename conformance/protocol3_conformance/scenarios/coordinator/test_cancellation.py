@@ -26,7 +26,7 @@ async def test_queued(lab: Lab) -> None:
     await (await lab.worker()).nothing()
 
 
-@scenario("cancellation/queued-retry", cites=["TASK-201", "TASK-200", "TASK-127"])
+@scenario("cancellation/queued-retry", cites=["TASK-201", "TASK-200", "TASK-127", "TASK-218", "TASK-232", "TASK-239"])
 async def test_queued_retry(lab: Lab) -> None:
     """Cancelling between two attempts leaves the first one's record and names no attempt in the outcome."""
     await lab.client.task(retry_policy={"max_attempts": 3, "retry_delay_ms": 60_000})

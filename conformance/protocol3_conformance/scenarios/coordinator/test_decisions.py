@@ -41,7 +41,7 @@ async def each_rejected(lab: Lab, cases: dict[str, Any], *kinds: str) -> None:
 
 @scenario(
     "decision/invalid-shapes",
-    cites=["DEC-002", "DEC-010", "DEC-011", "DEC-012", "DEC-014", "DEC-040", "DEC-041", "DEC-020"],
+    cites=["DEC-002", "DEC-010", "DEC-011", "DEC-012", "DEC-014", "DEC-040", "DEC-041", "DEC-020", "WF-019", "ACT-044"],
 )
 async def test_invalid_shapes(lab: Lab) -> None:
     """A decision whose shape is wrong fails the workflow with decision_invalid and changes nothing else."""

@@ -45,7 +45,9 @@ async def test_pages(lab: Lab) -> None:
 
 
 @scenario(
-    "discovery/filters", cites=["DISC-007", "DISC-008", "DISC-005", "HTTP-057", "DISC-006"], profile="core discovery"
+    "discovery/filters",
+    cites=["DISC-007", "DISC-008", "DISC-005", "HTTP-057", "DISC-006", "DISC-026"],
+    profile="core discovery",
 )
 async def test_filters(lab: Lab) -> None:
     """Filters are exact and combined with AND; an empty correlation key is a value, none matches no filter."""

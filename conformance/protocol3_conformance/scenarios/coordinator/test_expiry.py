@@ -80,7 +80,11 @@ async def test_lost_and_retried(lab: Lab) -> None:
     ]
 
 
-@scenario("expiry/attempts-exhausted", cites=["DLV-119", "TASK-063", "DLV-116", "CLI-068", "DLV-130"], profile=EXPIRY)
+@scenario(
+    "expiry/attempts-exhausted",
+    cites=["DLV-119", "TASK-063", "DLV-116", "CLI-068", "DLV-130", "TASK-217", "TASK-221"],
+    profile=EXPIRY,
+)
 async def test_attempts_exhausted(lab: Lab) -> None:
     """With no attempt left the task fails as attempt_lost, and says whether execution may have started."""
     idle = await claimed(lab, data="idle", retry_policy=ONCE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from protocol3_conformance.lab import Lab
@@ -168,7 +169,8 @@ async def test_records_are_held(lab: Lab) -> None:
             await lab.client.task()
             worker = await lab.worker()
             claim = await worker.running()
-            async with lab.controls.holding(SETTLE, lambda c=claim: c.settle(c.success()), where) as settling:
+            settle = partial(claim.settle, claim.success())
+            async with lab.controls.holding(SETTLE, settle, where) as settling:
                 came = await lab.controls.rule(CANCEL, PASS)
                 cancelling = asyncio.ensure_future(lab.client.cancel_task(claim.task_id))
                 await lab.controls.until_hit(came)

@@ -33,7 +33,18 @@ async def test_accepted_documents(lab: Lab) -> None:
 
 @scenario(
     "json/refused-documents",
-    cites=["JSON-001", "JSON-002", "JSON-003", "JSON-005", "JSON-006", "JSON-009", "JSON-011", "JSON-024", "JSON-026"],
+    cites=[
+        "JSON-001",
+        "JSON-002",
+        "JSON-003",
+        "JSON-005",
+        "JSON-006",
+        "JSON-009",
+        "JSON-011",
+        "JSON-024",
+        "JSON-026",
+        "TXT-008",
+    ],
 )
 async def test_refused_documents(lab: Lab) -> None:
     """Every invalid document of the vectors, as data of a submission, is refused, and the key stays free."""

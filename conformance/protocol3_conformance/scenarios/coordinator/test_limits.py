@@ -22,8 +22,18 @@ SCOPED = ("tenant_id", "namespace", "idempotency_key")
 """Their values at the bound are the same in every run, so they need a scope that no other run has."""
 
 
+COUNTED = ("JSON-050", "JSON-051", "JSON-052", "JSON-053")
+"""How bytes are counted; the data of a submission is tried in every spelling."""
+
+
+def in_every_flavour(recipe: Recipe) -> bool:
+    return bool(recipe["message"] == "task-submission" and recipe["unit"] == "compact")
+
+
 def drawn(lab: Lab, recipe: Recipe) -> list[boundaries.Case]:
-    """The cases of one flavour of the recipe."""
+    """The cases of one flavour of the recipe, or of all."""
+    if in_every_flavour(recipe):
+        return list(boundaries.cases(recipe))
     flavour = lab.random.choice(boundaries.flavours(recipe))
     return [case for case in boundaries.cases(recipe) if case.flavour == flavour]
 
@@ -85,8 +95,10 @@ def declared() -> Iterator[tuple[str, Any]]:
     for (message, field), group in groupby(sorted(limit_recipes(), key=subject), key=subject):
         recipes = list(group)
         name = re.sub(r"[^a-z0-9]+", "-", f"{message}-{field or 'body'}".lower()).strip("-")
-        cites = sorted({"LIM-020", "LIM-021", *(cited for recipe in recipes for cited in recipe["requirements"])})
-        declare = scenario(f"limits/{name}", cites=cites, profile=conditions(recipes[0]))
+        cites = {"LIM-020", "LIM-021", "LIM-033", *(cited for recipe in recipes for cited in recipe["requirements"])}
+        cites.update(*(COUNTED for recipe in recipes if in_every_flavour(recipe)))
+        cites.update(*(("JSON-085",) for recipe in recipes if recipe["unit"] == "depth"))
+        declare = scenario(f"limits/{name}", cites=sorted(cites), profile=conditions(recipes[0]))
         yield f"test_{name.replace('-', '_')}", declare(body_of(recipes))
 
 

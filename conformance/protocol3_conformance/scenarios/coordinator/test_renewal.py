@@ -9,7 +9,22 @@ from protocol3_conformance.lab import Lab
 from protocol3_conformance.scenario import scenario
 
 
-@scenario("renewal/sequences", cites=["DLV-056", "DLV-057", "DLV-068", "TASK-134", "DLV-059"])
+@scenario(
+    "renewal/sequences",
+    cites=[
+        "DLV-056",
+        "DLV-057",
+        "DLV-068",
+        "TASK-134",
+        "DLV-059",
+        "DLV-323",
+        "DLV-326",
+        "DLV-330",
+        "DLV-331",
+        "DLV-333",
+        "DLV-334",
+    ],
+)
 async def test_sequences(lab: Lab) -> None:
     """Renewals count 1, 2, 3…; the last one replays without extending, another intent under its number conflicts."""
     await lab.client.task()
@@ -32,7 +47,7 @@ async def test_sequences(lab: Lab) -> None:
     assert await lab.client.reasons(claim.task_id) == ["submitted", "claimed"]
 
 
-@scenario("renewal/dispatch-once", cites=["DLV-052", "DLV-058", "DLV-059", "DLV-061", "DLV-062"])
+@scenario("renewal/dispatch-once", cites=["DLV-052", "DLV-058", "DLV-059", "DLV-061", "DLV-062", "DLV-328"])
 async def test_dispatch_once(lab: Lab) -> None:
     """Dispatch is recorded once and never undone; the permission follows the latest intent."""
     await lab.client.task()
@@ -125,7 +140,9 @@ async def test_no_start_after_the_report(lab: Lab) -> None:
     assert (await claim.confirm()).accepted() == "failed"
 
 
-@scenario("renewal/under-cancellation", cites=["DLV-060", "DLV-065", "TASK-203", "DLV-066", "DLV-050"])
+@scenario(
+    "renewal/under-cancellation", cites=["DLV-060", "DLV-065", "TASK-203", "DLV-066", "DLV-050", "DLV-325", "DLV-327"]
+)
 async def test_under_cancellation(lab: Lab) -> None:
     """A cancelled attempt may renew, but gets no dispatch, no running time and no lease beyond the grace period."""
     await lab.client.task()

@@ -12,7 +12,10 @@ FINAL = tuple(kind for kind in words("error_kind") if kind not in RETRYABLE)
 AT_ONCE = {"max_attempts": 2, "retry_delay_ms": 0}
 
 
-@scenario("retries/classification", cites=["DLV-087", "DLV-088", "DLV-116", "DLV-118", "DLV-119", "DLV-070"])
+@scenario(
+    "retries/classification",
+    cites=["DLV-087", "DLV-088", "DLV-116", "DLV-118", "DLV-119", "DLV-070", "DLV-339", "DLV-340"],
+)
 async def test_classification(lab: Lab) -> None:
     """The error kind alone decides about a retry, whatever phase, message and cleanup error say."""
     worker = await lab.worker()
@@ -31,7 +34,9 @@ async def test_classification(lab: Lab) -> None:
             await worker.nothing()
 
 
-@scenario("retries/application-failure-is-final", cites=["DLV-087", "TASK-062", "DLV-072", "TASK-061"])
+@scenario(
+    "retries/application-failure-is-final", cites=["DLV-087", "TASK-062", "DLV-072", "TASK-061", "TASK-219", "DLV-338"]
+)
 async def test_application_failure_is_final(lab: Lab) -> None:
     """A failure that the program itself reports is never retried and is shown word for word."""
     await lab.client.task(retry_policy={"max_attempts": 5, "retry_delay_ms": 0})
@@ -44,7 +49,7 @@ async def test_application_failure_is_final(lab: Lab) -> None:
     await worker.nothing()
 
 
-@scenario("retries/execution-failure-as-reported", cites=["DLV-089", "DLV-119", "TASK-127"])
+@scenario("retries/execution-failure-as-reported", cites=["DLV-089", "DLV-119", "TASK-127", "TASK-220"])
 async def test_execution_failure_as_reported(lab: Lab) -> None:
     """The last report's error, phase and cleanup error stand in the result unchanged."""
     await lab.client.task(retry_policy={"max_attempts": 1, "retry_delay_ms": 0})
@@ -65,7 +70,22 @@ async def test_execution_failure_as_reported(lab: Lab) -> None:
     assert stored["cleanup_error"] == cleanup
 
 
-@scenario("retries/next-attempt", cites=["DLV-043", "DLV-117", "DLV-130", "DLV-045", "TRC-015", "TASK-123", "TASK-126"])
+@scenario(
+    "retries/next-attempt",
+    cites=[
+        "DLV-043",
+        "DLV-117",
+        "DLV-130",
+        "DLV-045",
+        "TRC-015",
+        "TASK-123",
+        "TASK-126",
+        "TASK-215",
+        "TASK-230",
+        "TASK-238",
+        "DLV-345",
+    ],
+)
 async def test_next_attempt(lab: Lab) -> None:
     """A retry keeps task, run, data and descriptor and has a new event, attempt and lease; the old attempt stays."""
     task = await lab.client.task(data={"x": 1.0}, retry_policy=AT_ONCE)

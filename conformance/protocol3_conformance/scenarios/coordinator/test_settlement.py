@@ -26,7 +26,26 @@ def edited(command: dict[str, Any], **report: Any) -> dict[str, Any]:
     return {**command, "report": {**command["report"], "report": kept}}
 
 
-@scenario("settlement/success", cites=["DLV-083", "DLV-085", "TASK-060", "TASK-061", "TASK-062", "TASK-129", "DLV-130"])
+@scenario(
+    "settlement/success",
+    cites=[
+        "DLV-083",
+        "DLV-085",
+        "TASK-060",
+        "TASK-061",
+        "TASK-062",
+        "TASK-129",
+        "DLV-130",
+        "TASK-216",
+        "TASK-222",
+        "TASK-231",
+        "TASK-233",
+        "TASK-236",
+        "DLV-337",
+        "DLV-346",
+        "DLV-347",
+    ],
+)
 async def test_success(lab: Lab) -> None:
     """A confirmed success ends task and attempt at once, and every read shows the same end."""
     claim = await running(lab, data=1)
@@ -61,7 +80,7 @@ async def test_success(lab: Lab) -> None:
     assert {entry["event"]["attempt_id"] for entry in history[1:]} == {claim.attempt_id}
 
 
-@scenario("settlement/null-output", cites=["TASK-064", "CLI-064", "CLI-061"])
+@scenario("settlement/null-output", cites=["TASK-064", "CLI-064", "CLI-061", "TASK-215"])
 async def test_null_output(lab: Lab) -> None:
     """A success may return null, which is not the same as no outcome."""
     claim = await running(lab)
@@ -130,7 +149,7 @@ async def test_any_difference_conflicts(lab: Lab) -> None:
     assert same(await claim.inspect(), stored)
 
 
-@scenario("settlement/foreign-report", cites=["DLV-078", "DLV-079", "DLV-071", "TASK-016"])
+@scenario("settlement/foreign-report", cites=["DLV-078", "DLV-079", "DLV-071", "TASK-016", "DLV-335"])
 async def test_foreign_report(lab: Lab) -> None:
     """A report must echo the event and the descriptor exactly, else it conflicts; then the right one is accepted."""
     await lab.client.task(origin_trace=TRACE)
@@ -266,7 +285,7 @@ async def test_unconfirmed_then_confirmed(lab: Lab) -> None:
     assert (await claim.settle(command)).accepted()["task_state"] == "succeeded"
 
 
-@scenario("settlement/confirmation-order", cites=["DLV-102", "DLV-101", "DLV-100"])
+@scenario("settlement/confirmation-order", cites=["DLV-102", "DLV-101", "DLV-100", "DLV-342"])
 async def test_confirmation_order(lab: Lab) -> None:
     """A confirmation needs a report and the exact owner; after a confirmed report it just tells the state."""
     claim = await running(lab)

@@ -21,7 +21,10 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-@scenario("submission/first-acceptance", cites=["TASK-100", "TASK-051", "TASK-101", "JSON-045", "CLI-052", "CLI-056"])
+@scenario(
+    "submission/first-acceptance",
+    cites=["TASK-100", "TASK-051", "TASK-101", "JSON-045", "CLI-052", "CLI-056", "TASK-213", "TASK-229"],
+)
 async def test_first_acceptance(lab: Lab) -> None:
     """A first submission creates one queued task with its defaults written out."""
     command = lab.client.submission(data={"n": 1})
@@ -66,7 +69,7 @@ async def test_replay_in_every_state(lab: Lab) -> None:
     await worker.nothing()
 
 
-@scenario("submission/conflict-per-member", cites=["TASK-105", "TASK-106", "JSON-045"])
+@scenario("submission/conflict-per-member", cites=["TASK-105", "TASK-106", "JSON-045", "TASK-214"])
 async def test_conflict_per_member(lab: Lab) -> None:
     """Any other member under a used key is a conflict and changes nothing."""
     command = lab.client.submission(data={"a": 1}, correlation_key="order 9", **DEFAULTS)
@@ -108,7 +111,10 @@ async def test_omission_is_default(lab: Lab) -> None:
     (await lab.client.post("/v1/tasks", empty)).refused("conflict")
 
 
-@scenario("submission/json-identity", cites=["TASK-107", "TASK-039", "JSON-040", "JSON-041", "JSON-042", "JSON-043"])
+@scenario(
+    "submission/json-identity",
+    cites=["TASK-107", "TASK-039", "JSON-040", "JSON-041", "JSON-042", "JSON-043", "JSON-044"],
+)
 async def test_json_identity(lab: Lab) -> None:
     """The key compares data as JSON values: number class, sign of zero and array order count, spelling does not."""
     stored = b'{"one":1,"f":1.0,"z":0.0,"list":[1,2],"text":"A\xc3\xa9","nested":{"a":null,"b":true}}'
@@ -148,7 +154,10 @@ def with_data(command: object, data: bytes) -> bytes:
     return encode(command).replace(b'"data":"DATA"', b'"data":' + data)
 
 
-@scenario("submission/data-comes-back", cites=["TASK-037", "JSON-046", "JSON-021", "JSON-012", "DLV-042", "TASK-064"])
+@scenario(
+    "submission/data-comes-back",
+    cites=["TASK-037", "JSON-046", "JSON-021", "JSON-012", "DLV-042", "TASK-064", "JSON-084"],
+)
 async def test_data_comes_back(lab: Lab) -> None:
     """Numbers keep their class and value and text its characters, from submission to event to result."""
     data = {
@@ -204,7 +213,10 @@ async def test_unknown_program(lab: Lab) -> None:
     assert (await lab.client.submit_workflow(key=key, data="likewise")).accepted()["revision"] == 0
 
 
-@scenario("submission/first-trace-stays", cites=["TASK-108", "TRC-010", "TASK-111", "WF-014", "DLV-044", "TRC-014"])
+@scenario(
+    "submission/first-trace-stays",
+    cites=["TASK-108", "TRC-010", "TASK-111", "WF-014", "DLV-044", "TRC-014", "TASK-214", "TRC-021"],
+)
 async def test_first_trace_stays(lab: Lab) -> None:
     """The origin trace is no part of the key; the first one stays, and an invalid one is refused even on replay."""
     command = lab.client.submission(origin_trace=TRACE)
@@ -241,7 +253,7 @@ async def test_concurrent_first(lab: Lab) -> None:
 
 @scenario(
     "submission/invalid-commands",
-    cites=["TASK-113", "TASK-040", "TASK-016", "JSON-080", "JSON-081", "JSON-082", "JSON-083", "WF-022"],
+    cites=["TASK-113", "TASK-040", "TASK-016", "JSON-080", "JSON-081", "JSON-082", "JSON-083", "WF-022", "TASK-212"],
 )
 async def test_invalid_commands(lab: Lab) -> None:
     """Missing, unknown and ill-typed members are refused on both routes, and the key stays free."""

@@ -159,7 +159,11 @@ async def test_lease_end(lab: Lab) -> None:
     ]  # fmt: skip
 
 
-@scenario("virtual-time/cancel-before-recovery", cites=["TASK-210", "DLV-343", "TASK-207"], profile=f"{TIME} faults")
+@scenario(
+    "virtual-time/cancel-before-recovery",
+    cites=["TASK-210", "DLV-343", "TASK-207", "TASK-232", "TASK-239"],
+    profile=f"{TIME} faults",
+)
 async def test_cancel_before_recovery(lab: Lab) -> None:
     """A cancel after the end of a lease, before its recovery, ends attempt and task, an accepted success included."""
     for settled in (False, True):

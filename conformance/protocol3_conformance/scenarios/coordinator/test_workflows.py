@@ -80,7 +80,10 @@ async def test_concurrent_first(lab: Lab) -> None:
     await worker.nothing()
 
 
-@scenario("workflow/complete", cites=["DEC-050", "WF-040", "WF-051", "WF-031", "ACT-008", "DEC-003", "CLI-088"])
+@scenario(
+    "workflow/complete",
+    cites=["DEC-050", "WF-040", "WF-051", "WF-031", "ACT-008", "DEC-003", "CLI-088", "WF-065", "WF-066"],
+)
 async def test_complete(lab: Lab) -> None:
     """`complete` ends the workflow with its output; the activation's own result is the decision as settled."""
     for output in (None, {"total": 1.0, "rows": [1, 2]}):
@@ -98,7 +101,7 @@ async def test_complete(lab: Lab) -> None:
         assert same(settled, decision)
 
 
-@scenario("workflow/fail", cites=["DEC-051", "DEC-052", "WF-052", "WF-040", "ERR-010", "LIM-020"])
+@scenario("workflow/fail", cites=["DEC-051", "DEC-052", "WF-052", "WF-040", "ERR-010", "LIM-020", "WF-065", "WF-066"])
 async def test_fail(lab: Lab) -> None:
     """`fail` counts a revision and ends the workflow with exactly its error."""
     workflow = await lab.client.workflow()
@@ -110,7 +113,9 @@ async def test_fail(lab: Lab) -> None:
     assert (await lab.client.workflow_status(workflow["workflow_id"])).accepted()["revision"] == 1
 
 
-@scenario("workflow/continue", cites=["CHD-052", "WF-051", "DEC-004", "ACT-009", "WF-053", "ACT-002", "CHD-051"])
+@scenario(
+    "workflow/continue", cites=["CHD-052", "WF-051", "DEC-004", "ACT-009", "WF-053", "ACT-002", "CHD-051", "WF-065"]
+)
 async def test_continue(lab: Lab) -> None:
     """`continue` and a suspend on nothing go on at once with the saved state and continuation, one revision each."""
     workflow = await lab.client.workflow(data="for ever")
@@ -133,7 +138,10 @@ async def test_continue(lab: Lab) -> None:
     assert (await lab.client.workflow_until(workflow["workflow_id"], "succeeded"))["revision"] == 3
 
 
-@scenario("workflow/cancel-running", cites=["WF-060", "WF-062", "DRN-003", "DRN-006", "DRN-008", "DRN-009", "DRN-013"])
+@scenario(
+    "workflow/cancel-running",
+    cites=["WF-060", "WF-062", "DRN-003", "DRN-006", "DRN-008", "DRN-009", "DRN-013", "ACT-048"],
+)
 async def test_cancel_running(lab: Lab) -> None:
     """Cancel answers `cancelling` at once, takes the activation's authority, and ends when its task has ended."""
     workflow = await lab.client.workflow()
@@ -187,7 +195,7 @@ async def test_cancel_terminal(lab: Lab) -> None:
     assert outcome == {"kind": "succeeded", "output": 1}
 
 
-@scenario("workflow/cancel-while-failing", cites=["WF-061", "RACE-10", "WF-050", "DEC-051"])
+@scenario("workflow/cancel-while-failing", cites=["WF-061", "RACE-10", "WF-050", "DEC-051", "WF-065"])
 async def test_cancel_while_failing(lab: Lab) -> None:
     """A cancel during `failing` turns it into `cancelling`; the error is never reported."""
     workflow = await lab.client.workflow()
