@@ -1,11 +1,13 @@
-"""Record every exchange of the mixed workflow with a real coordinator and a real worker.
+"""Record exchanges with a real coordinator: the transcripts of `fixtures/transcripts`.
 
-    python tools/record_trace.py [--record | --check]
+    python tools/record_trace.py [--record [NAME ...] | --check]
 
-`--record` makes `fixtures/transcripts/mixed-workflow.json` anew. A proxy before the coordinator notes what passes; a
-worker with one consumer keeps the order the same in every run. Then ids get numbers, and instants are moved to one
-beginning; measured durations stay as they were. The trace in `spec/42-stories.md` is written from that file; `--check`
-writes nothing. Each way it fails if a message breaks its schema, `--check` also if the chapter shows something else.
+`--record` makes the named transcripts anew, all by default. `mixed-workflow` is every exchange of one run with a real
+worker: a proxy before the coordinator notes what passes, and one consumer keeps the order the same in every run. The
+others are the stories of `transcripts/stories.py`, told by scripted senders with test controls. Ids get numbers, and
+instants are moved to one beginning; measured durations stay as they were. The trace in `spec/42-stories.md` is written
+from the first; the diagrams there are held against the others. `--check` writes nothing. Each way it fails if a message
+breaks its schema or a story differs from its diagram, `--check` also if the trace in the chapter shows something else.
 """
 
 from __future__ import annotations
@@ -20,30 +22,26 @@ import sys
 import threading
 import time
 import urllib.parse
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
-from protocol3_spec import routes
-from protocol3_spec.validation import problems
 from system import System, SystemFailure, temporary_folder
+from transcripts import diagrams
+from transcripts.form import Exchange, asked, folded, invalid, normalized, schemas_of
+from transcripts.scripted import PROGRAM as SCRIPTED
+from transcripts.stories import STORIES, played
 
 ROOT = Path(__file__).resolve().parent.parent
-TRANSCRIPT = ROOT / "fixtures" / "transcripts" / "mixed-workflow.json"
+TRANSCRIPTS = ROOT / "fixtures" / "transcripts"
+MIXED = "mixed-workflow"
 CHAPTER = ROOT / "spec" / "42-stories.md"
 TRACE = re.compile(r"(?<=<!-- trace: written by tools/record_trace.py -->\n).*?(?=<!-- end of trace -->)", re.DOTALL)
 
-PROGRAM = {"id": "mixed-workflow", "version": "1.0.1"}
+PROGRAM = {"id": MIXED, "version": "1.0.1"}
 DATA = {"values": [1, 2, 3], "queue": "workflows"}
 CLIENT_PATHS = frozenset({"/v1/workflows", "/v1/workflows/status", "/v1/workflows/result"})
 FINISH_SECONDS, RUNS = 60, 20
-WIDTH = 118
-
-#: What every transcript has in place of the moment, the process and the platform of its recording.
-START_MS, PID, DIGEST, SIZE = 1_772_366_400_000, 4711, "sha256:" + "ab" * 32, 1927
-IDS = re.compile(r"\b(att|evt|lease|run|task|wf|ws)_[0-9a-f]{32}\b")
-LATEST_MS = 253_402_300_799_999
 
 #: What happens in each exchange, in their order.
 ABOUT = (
@@ -77,8 +75,6 @@ ABOUT = (
     "The stopping worker asks again with the same sequence and without waiting, to learn whether it owns anything.",
 )
 
-Exchange = dict[str, Any]
-
 
 class Recorder(ThreadingHTTPServer):
     """Passes requests on to `target` (host:port) and notes them, with their replies, in the order of their arrival."""
@@ -91,10 +87,7 @@ class Recorder(ThreadingHTTPServer):
 
     def arrived(self, method: str, path: str, body: bytes) -> Exchange:
         """A reply of None stays where the sender went away before it came."""
-        route, _, query = path.partition("?")
-        sender = "client" if route in CLIENT_PATHS else "worker"
-        asked: Exchange = {"query": dict(urllib.parse.parse_qsl(query))} if query else {"request": json.loads(body)}
-        exchange = {"from": sender, "method": method, "path": route} | asked | {"status": None, "reply": None}
+        exchange = asked("client" if path.partition("?")[0] in CLIENT_PATHS else "worker", method, path, body)
         with self.lock:
             self.exchanges.append(exchange)
         return exchange
@@ -140,7 +133,7 @@ class _Passing(BaseHTTPRequestHandler):
 def record() -> list[Exchange]:
     """One run: the worker connects after the submission, and stops when the result has been read."""
     with temporary_folder("trace") as folder, System(folder) as system:
-        system.publish("mixed-workflow")
+        system.publish(MIXED)
         system.start_coordinator()
         recorder = Recorder(system.url.removeprefix("http://"))
         threading.Thread(target=recorder.serve_forever, daemon=True).start()
@@ -172,55 +165,47 @@ def branches(exchanges: list[Exchange]) -> list[str]:
     return [one["reply"]["continuation"] for one in exchanges if one["path"].endswith("/activations/context")]
 
 
-def normalized(exchanges: list[Exchange]) -> list[Exchange]:
-    """The same for every run, but for instants (all later than the first by as much as they were) and durations."""
-    numbers: dict[str, int] = {}
-    names: dict[str, str] = {}
-
-    def name(found: re.Match[str]) -> str:
-        if found[0] not in names:
-            numbers[found[1]] = numbers.get(found[1], 0) + 1
-            names[found[0]] = f"{found[1]}_{numbers[found[1]]}"
-        return names[found[0]]
-
-    text = IDS.sub(name, json.dumps(exchanges))
-    first = exchanges[0]["reply"]["submitted_at"]
-
-    def moved(value: Any, member: str = "") -> Any:
-        if isinstance(value, dict):
-            return {key: moved(one, key) for key, one in value.items()}
-        if isinstance(value, list):
-            return [moved(one) for one in value]
-        match member:
-            case "digest":
-                return DIGEST
-            case "size":
-                return SIZE
-            case "process_id":
-                return PID
-            case "time":
-                instant = datetime.fromisoformat(value) + timedelta(milliseconds=START_MS - first)
-                return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        is_instant = type(value) is int and first <= value <= LATEST_MS
-        return value - first + START_MS if is_instant else value
-
-    return cast(list[Exchange], moved(json.loads(text)))
+def record_stories(names: list[str]) -> dict[str, list[Exchange]]:
+    """Each story in a scope of its own, with test controls."""
+    with temporary_folder("stories") as folder, System(folder) as system:
+        system.publish(SCRIPTED["id"])
+        system.start_coordinator("--test-controls")
+        return {name: normalized(played(name, system.url.removeprefix("http://"))) for name in names}
 
 
-def schemas_of(one: Exchange) -> tuple[str | None, str]:
-    """Names of the schemas of request and reply."""
-    known = {(route["method"], route["path"]): route for route in routes()}
-    route = known[one["method"], one["path"]]
-    return route.get("request"), route["reply"]
+def recorded(names: list[str]) -> dict[str, list[Exchange]]:
+    found = record_stories(stories) if (stories := [name for name in names if name in STORIES]) else {}
+    if MIXED in names:
+        runs = (record() for _ in range(RUNS))
+        found[MIXED] = normalized(next(run for run in runs if branches(run)[1] == "double"))
+    return found
 
 
-def complaints(exchanges: list[Exchange]) -> list[str]:
-    """Messages that break their schema, and exchanges that nothing is said about."""
-    found = [] if len(exchanges) == len(ABOUT) else [f"{len(exchanges)} exchanges, {len(ABOUT)} explanations"]
-    for number, one in enumerate(exchanges, 1):
-        for schema, told in zip(schemas_of(one), (one.get("request"), one["reply"]), strict=True):
-            if schema is not None and told is not None:
-                found += [f"{number} {schema}: {problem}" for problem in problems(schema, told)]
+def stored(name: str) -> list[Exchange]:
+    exchanges: list[Exchange] = json.loads(_file(name).read_text(encoding="utf-8"))["exchanges"]
+    return exchanges
+
+
+def _file(name: str) -> Path:
+    return TRANSCRIPTS / f"{name}.json"
+
+
+def write(name: str, exchanges: list[Exchange]) -> None:
+    program = PROGRAM if name == MIXED else SCRIPTED
+    whole = {"program": f"{program['id']} {program['version']}", "exchanges": exchanges}
+    _file(name).write_text(folded(whole) + "\n", "utf-8")
+
+
+def complaints(transcripts: dict[str, list[Exchange]], chapter: str) -> list[str]:
+    """Messages that break their schema, exchanges without an explanation, stories that differ from their diagram."""
+    found = [f"{name}: {fault}" for name, exchanges in transcripts.items() for fault in invalid(exchanges)]
+    if len(transcripts[MIXED]) != len(ABOUT):
+        found.append(f"{MIXED}: {len(transcripts[MIXED])} exchanges, {len(ABOUT)} explanations")
+    shown = list(diagrams.linked(chapter))
+    if [name for name, _ in shown] != list(STORIES):
+        return [*found, f"{CHAPTER.name}: its diagrams link {[name for name, _ in shown]}, not {list(STORIES)}"]
+    for name, diagram in shown:
+        found += [f"{name}: {fault}" for fault in diagrams.differences(diagram, transcripts[name or ""])]
     return found
 
 
@@ -241,42 +226,31 @@ def _shown(schema: str, message: Any) -> str:
     return f"<!-- schema: {schema} -->\n```json\n{folded(message)}\n```\n"
 
 
-def folded(value: Any, indent: int = 0, lead: int = 0) -> str:
-    """JSON that stays on one line where it fits beside `lead` characters, else one member or item a line."""
-    line = json.dumps(value, ensure_ascii=False)
-    if len(line) + lead + indent <= WIDTH or not isinstance(value, dict | list) or not value:
-        return line
-    inside = indent + 2
-    if isinstance(value, dict):
-        keys = {key: f"{json.dumps(key)}: " for key in value}
-        parts = [shown + folded(value[key], inside, len(shown) + 1) for key, shown in keys.items()]
-    else:
-        parts = [folded(one, inside, 1) for one in value]
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    between = ",\n" + " " * inside
-    return f"{opening}\n{' ' * inside}{between.join(parts)}\n{' ' * indent}{closing}"
-
-
 def main() -> int:
+    names = [MIXED, *STORIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--record", action="store_true", help="record anew first")
+    what.add_argument("--record", nargs="*", metavar="NAME", help=f"record anew first: {', '.join(names)}")
     what.add_argument("--check", action="store_true", help="write nothing")
     arguments = parser.parse_args()
-    if arguments.record:
-        exchanges = normalized(next(run for run in (record() for _ in range(RUNS)) if branches(run)[1] == "double"))
-    else:
-        exchanges = json.loads(TRANSCRIPT.read_text(encoding="utf-8"))["exchanges"]
+    fresh = [] if arguments.record is None else arguments.record or names
+    if unknown := set(fresh) - set(names):
+        parser.error(f"no such transcript: {', '.join(sorted(unknown))}")
+    made = recorded(fresh)
+    transcripts = {name: made.get(name) or stored(name) for name in names}
     chapter = CHAPTER.read_text(encoding="utf-8")
-    told = complaints(exchanges)
+    told = complaints(transcripts, chapter)
     if not told:
-        shown = TRACE.sub(lambda _: rendered(exchanges), chapter)
+        shown = TRACE.sub(lambda _: rendered(transcripts[MIXED]), chapter)
         if arguments.check:
             told = [] if shown == chapter else [f"{CHAPTER.name} shows something else: run tools/record_trace.py"]
         else:
-            TRANSCRIPT.write_text(folded({"program": "mixed-workflow 1.0.1", "exchanges": exchanges}) + "\n", "utf-8")
+            for name, exchanges in transcripts.items():
+                write(name, exchanges)
             CHAPTER.write_text(shown, "utf-8")
-    sys.stdout.write("".join(f"{one}\n" for one in told) or f"{len(exchanges)} exchanges, each valid by its schema\n")
+    count = sum(map(len, transcripts.values()))
+    done = f"{count} exchanges in {len(names)} transcripts, each valid by its schema and in the order of its diagram\n"
+    sys.stdout.write("".join(f"{one}\n" for one in told) or done)
     return 1 if told else 0
 
 
