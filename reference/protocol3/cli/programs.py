@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from protocol3.cli.ending import cancelled_by_signals
 from protocol3.cli.failure import CliFailure, Rejected
 from protocol3.cli.output import emit
 from protocol3.programs.archive import Package
@@ -89,7 +90,8 @@ def _start(package: Package, settings: ProgramSettings) -> None:
     """What a worker would say before the first task (RUN-014…020, RUN-031…033, WRK-057)."""
     diagnostics = Diagnostics()
     try:
-        asyncio.run(try_start(package, Launcher.of(settings, diagnostics, Orphans())))
+        launcher = Launcher.of(settings, diagnostics, Orphans())
+        asyncio.run(cancelled_by_signals(try_start(package, launcher)))
     except ExecutionFailed as failed:
         raise Rejected(failed.message, code=failed.kind, advice=_START_ADVICE) from None
     except ProgramError as error:

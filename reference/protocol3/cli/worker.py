@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from protocol3.cli.ending import cancelled_by_signals
 from protocol3.cli.failure import CliFailure, Rejected
 from protocol3.cli.options import Command, scope
 from protocol3.cli.output import emit
@@ -137,8 +138,10 @@ def run(task_list: Path, cache: Path | None, timeout_ms: int, **options: Any) ->
     async def work(diagnostics: Diagnostics) -> bool:
         settings = ProgramSettings(cache=cache or free_cache(), **options)
         tasks = read_tasks(read_file(task_list))
-        return await run_locally(
-            settings, tasks, timeout_ms=timeout_ms, diagnostics=diagnostics, on_report=emit, orphans=Orphans()
+        return await cancelled_by_signals(
+            run_locally(
+                settings, tasks, timeout_ms=timeout_ms, diagnostics=diagnostics, on_report=emit, orphans=Orphans()
+            )
         )
 
     if not _run(work):

@@ -1,10 +1,12 @@
 """Processes that a program starts outside its group end with it (WRK-038, WRK-040, WRK-041). Linux only."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +155,56 @@ async def test_a_forced_end_takes_them_along(
     process.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 1
     assert survivors(mark) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", ["run", "check"])
+async def test_a_signal_to_a_command_without_a_coordinator_leaves_nothing(
+    tmp_path: Path, publish: Publish, mark: Path, command: str, number: int
+) -> None:
+    """WRK-040, WRK-041, RUN-006: neither a process nor a folder of the program that it ran."""
+    program = publish(DAEMONS + f"\nif {command == 'check'}:\n    handle({{'data': {data_of(mark)!r}}})\n")
+    if command == "run":
+        words = ["worker", "run", "--tasks", str(task_list(tmp_path, program, data_of(mark)))]
+        words += ["--store", str(tmp_path / "store"), "--cache", str(tmp_path / "cache")]
+    else:
+        words = ["program", "check", str(unpacked(tmp_path, program))]
+    (temporary := tmp_path / "temporary").mkdir()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "protocol3.cli", *words,
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    await until(lambda: pids(mark))
+    process.send_signal(number)
+    _, told = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 1
+    assert b"Traceback" not in told
+    assert survivors(mark) == 0
+    assert not list(temporary.iterdir())
+
+
+def data_of(mark: Path) -> dict[str, str]:
+    return {"do": "sleep", "mark": str(mark)}
+
+
+def task_list(folder: Path, program: Any, data: dict[str, str]) -> Path:
+    event = {
+        "specversion": "1.0", "id": "event_1", "source": "urn:example:tasks", "datacontenttype": "application/json",
+        "type": "com.ledgence.task.invocation.requested.v1", "ldgtenantid": "north", "ldgnamespace": "reports",
+        "ldgrunid": "run_1", "ldgtaskid": "task_1", "ldgattemptid": "attempt_1", "ldgattemptno": 1, "data": data,
+    }  # fmt: skip
+    (path := folder / "tasks.json").write_text(
+        json.dumps([{"program": program.descriptor.program.to_json(), "event": event}])
+    )
+    return path
+
+
+def unpacked(folder: Path, program: Any) -> Path:
+    archive = folder / "store" / "blobs" / (program.descriptor.digest.removeprefix("sha256:") + ".zip")
+    with zipfile.ZipFile(archive) as files:
+        files.extractall(folder / "unpacked")
+    return folder / "unpacked"
 
 
 def test_children_that_were_there_before_are_left_alone() -> None:
