@@ -53,14 +53,16 @@ class RuntimeCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCommand:
-    """Starts a worker: words with placeholders."""
+    """Starts a worker: words with placeholders, and the `major.minor` of the interpreter that runs its programs."""
 
     words: tuple[str, ...]
+    python_version: str
 
     @classmethod
     def parse(cls, text: str) -> WorkerCommand:
-        """Raises BadCommand."""
-        return cls(words=_words(text, WORKER, NEEDED_BY_WORKER))
+        """Raises BadCommand. The programs of the checks are for the Python of the first word, if it is one."""
+        words = _words(text, WORKER, NEEDED_BY_WORKER)
+        return cls(words=words, python_version=_version_of(words[0]))
 
     @property
     def placeholders(self) -> frozenset[str]:

@@ -61,7 +61,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": float,
         "help": "multiplies every wait of the suite (default: 1.0)",
     },
-    "--concurrency": {"metavar": "N", "type": int, "help": "checks at work at one time (default: 24)"},
+    "--concurrency": {
+        "metavar": "N",
+        "type": int,
+        "help": "checks at work at one time (default: 24, and 6 where each starts processes)",
+    },
     "--seed": {"metavar": "N", "type": int, "help": "repeat the random choices of an earlier run"},
     "--shuffle": {"action": "store_true", "help": "run the checks in an order drawn from the seed"},
     "--smoke": {"action": "store_true", "help": "only a first look: some 30 checks of every subject, about 10 s"},
@@ -124,7 +128,7 @@ def target_of(config: pytest.Config) -> Target:
     if not (url or runtime or worker):
         raise pytest.UsageError(NO_TARGET)
     patience = _first(option.patience, described.get("patience"), 1.0)
-    concurrency = _first(option.concurrency, described.get("concurrency"), 24)
+    concurrency = _first(option.concurrency, described.get("concurrency"), 24 if url else 6)
     if not patience > 0:
         raise pytest.UsageError("--patience must be a number above 0")
     if concurrency < 1:
