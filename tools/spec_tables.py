@@ -21,6 +21,7 @@ from protocol3_spec.documents import optional_routes
 from protocol3_spec.loader import read
 
 SPEC = Path(__file__).resolve().parent.parent / "spec"
+MARKER = re.compile(r"^<!-- (?:from: .+|end) -->$", re.MULTILINE)
 MARKED = re.compile(r"^<!-- from: (.+?) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 #: Headings of the groups of limits.json that are more than the group's name.
@@ -54,6 +55,9 @@ def main(words: list[str], folder: Path = SPEC) -> int:
             print(f"{path.name}: {unknown}")
             wrong += 1
             continue
+        if len(MARKER.findall(text)) != 2 * len(MARKED.findall(text)):
+            print(f"{path.name}: a marker without its other half")
+            wrong += 1
         pairs = zip(MARKED.finditer(text), MARKED.finditer(written), strict=True)
         drifted = [old[1] for old, new in pairs if old[0] != new[0]]
         same += len(MARKED.findall(text)) - len(drifted)

@@ -1,6 +1,7 @@
 """tools/spec_tables.py: tables made from data, and that drift is found and not repaired by a check."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -8,6 +9,7 @@ import pytest
 
 from protocol3_spec import limits, routes
 from protocol3_spec.documents import optional_routes
+from protocol3_spec.loader import read
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -70,3 +72,32 @@ def test_numbers_are_exact_and_shown_larger_only_where_exact(tool: ModuleType) -
 
 def test_a_bar_does_not_end_a_cell(tool: ModuleType) -> None:
     assert [*tool.rows(("a",), [("x|y",)])][-1] == "| x\\|y |"
+
+
+@pytest.mark.parametrize("left", ["<!-- from: errors.json -->\n| Code |\n", "| Code |\n<!-- end -->\n"])
+def test_half_a_marker_fails(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: str) -> None:
+    """A table whose other marker was lost would be nobody's any more."""
+    (tmp_path / "04-errors.md").write_text(left, encoding="utf-8")
+    assert tool.main(["--check"], tmp_path) == 1
+    assert "04-errors.md: a marker without its other half" in capsys.readouterr().out
+
+
+def test_every_table_that_can_be_written_stands_in_a_chapter(tool: ModuleType) -> None:
+    found = {marked[1] for path in tool.SPEC.glob("*.md") for marked in tool.MARKED.finditer(path.read_text("utf-8"))}
+    assert found >= {
+        *("limits.json", "errors.json", "errors.json publication", "routes.json", "routes.json optional"),
+        *("states.json transitions.task", "states.json transitions.workflow", "states.json vocabularies"),
+    }
+
+
+@pytest.mark.parametrize("machine", ["task", "workflow"])
+def test_diagrams_have_the_transitions_of_the_data(tool: ModuleType, machine: str) -> None:
+    """The diagram before the table of a machine: every arrow with its states and its event, and no other."""
+    text = (tool.SPEC / "41-states.md").read_text("utf-8")
+    text, marker, _ = text.partition(f"<!-- from: states.json transitions.{machine} -->")
+    assert marker
+    diagram = text.rpartition("stateDiagram-v2")[2].partition("```")[0]
+    drawn = re.findall(r"^ +(\S+) --> (\w+) : (?:T\d+ )?(.+)$", diagram, re.MULTILINE)
+    assert sorted(drawn) == sorted(
+        (one["from"] or "[*]", one["to"], one["event"]) for one in read("states.json")["transitions"][machine]
+    )
