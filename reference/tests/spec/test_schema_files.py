@@ -15,9 +15,11 @@ from referencing import Resource
 from protocol3.contract import limits
 from protocol3.coordinator.http.routes import ROUTES
 from protocol3_spec import bundle, documents, errors, openapi, routes, schemas, validation
+from protocol3_spec.loader import limits as bounds
 from protocol3_spec.loader import read
 
-IDS = {row["id"] for row in read("requirements.json")["requirements"]}
+RULES = {row["id"]: row["text"] for row in read("requirements.json")["requirements"]}
+IDS = {*RULES}
 RULE = re.compile(r"^(?:- |\| )\*\*([A-Z]{2,4}-\d{3})\*\*", re.MULTILINE)
 CHAPTERS = (Path(__file__).parents[3] / "spec").glob("[0-9][0-9]-*.md")
 IDS |= {rule for chapter in CHAPTERS for rule in RULE.findall(chapter.read_text(encoding="utf-8"))}
@@ -185,3 +187,17 @@ def test_numbers_of_limits_stand_nowhere_else() -> None:
             for keyword in ("maximum", "maxLength", "maxItems", "x-utf8-bytes", "x-compact-bytes", "x-depth"):
                 if isinstance(part.get(keyword), int) and part[keyword] > 1:
                     assert re.fullmatch("[A-Z0-9_]+", part["x-limits"][keyword])
+
+
+def test_limits_cite_a_rule_that_names_them() -> None:
+    """Where any rule gives a limit by its name; the others stand in tables near the rules that they cite."""
+    for limit in bounds().values():
+        naming = {rule for rule, text in RULES.items() if f"`{limit.name}`" in text}
+        assert not naming or naming & set(limit.requirements), limit.name
+
+
+def test_rules_about_members_stand_in_their_schemas() -> None:
+    """A rule that links the schema whose members it lists is among those that the schema cites."""
+    for rule, text in RULES.items():
+        for name in re.findall(r"\(protocol3_spec/schemas/([a-z-]+)\.json\)", text):
+            assert rule in schemas()[name]["x-requirements"], (rule, name)
