@@ -189,11 +189,15 @@ class ProgramProcess:
                     raise violation("the answer to shutdown is not closing")
 
     def kill(self) -> None:
-        """KILL the group, exactly once and before the process is reaped (WRK-038, WRK-040)."""
+        """KILL the group, exactly once and before the process is reaped (WRK-038, WRK-040).
+
+        The process itself as well: a program can move to another group of its session.
+        """
         if not self._killed:
             self._killed = True
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(self._process.pid, signal.SIGKILL)
 
     def discard(self) -> None:
         """Kill, and remove the working directory without making sure of either."""

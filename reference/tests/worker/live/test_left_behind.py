@@ -125,6 +125,32 @@ async def test_they_are_gone_before_the_report(
     assert attempt.report["error"]["kind"] == ("runtime" if end == "exit" else "cancelled")
 
 
+async def test_a_program_that_leaves_its_group_is_killed_all_the_same(
+    coordinator: Any, connect: Connect, publish: Publish, mark: Path
+) -> None:
+    """WRK-040, WRK-041: a signal to the group alone would miss the program itself, and its slot never become free."""
+    leaves = (
+        "import os, time\n"
+        "def handle(event):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        time.sleep(600)\n"
+        "    os.setpgid(child, child)\n"
+        "    os.setpgid(0, child)\n"
+        "    with open(event['data']['mark'], 'w') as mark:\n"
+        "        mark.write(f'{os.getpid()} {child}\\n')\n"
+        "    time.sleep(600)\n"
+    )
+    attempt = coordinator.assign(publish(leaves), {"mark": str(mark)})
+    process = await connect()
+    await until(lambda: pids(mark))
+    process.send_signal(signal.SIGTERM)
+    command = await attempt.end()
+    assert command["quiescence"] == "confirmed"
+    assert [alive(pid) for pid in pids(mark)] == [False, False]
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
 async def test_those_of_a_warm_program_live_as_long_as_it(
     coordinator: Any, connect: Connect, publish: Publish, mark: Path
 ) -> None:
