@@ -36,4 +36,6 @@ SMOKE = (
     "http/unknown-route",
     "query/names",
     "json/accepted-documents",
+    "limits/session-opening-queue",
+    "members/context",
 )
