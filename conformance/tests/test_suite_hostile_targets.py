@@ -202,11 +202,11 @@ def test_goes_bad_after_the_first_look(
 
 
 def test_a_run_ends_with_a_first_look_that_failed(pytester: pytest.Pytester, obliging_target: str) -> None:
-    """The real suite against a fake that can do next to nothing: 33 checks, and how to go on."""
+    """The real suite against a fake that can do next to nothing: 35 checks, and how to go on."""
     words = ["--pyargs", "protocol3_conformance", *PLUGIN, "--target", obliging_target, "--patience", "0.05"]
     result = pytester.runpytest_subprocess(*words, "--report-json", "report.json", timeout=120)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["* of the 33 checks of the first look failed*--no-smoke*"])
+    result.stdout.fnmatch_lines(["* of the 35 checks of the first look failed*--no-smoke*"])
     report = json.loads((pytester.path / "report.json").read_text())
     assert {one["id"] for one in report["checks"]} == set(SMOKE)
     assert report["profiles"]["core"]["verdict"] == "not conformant"
