@@ -178,6 +178,7 @@ async def story(recorded: Recorded, staged: Any, refused: Any) -> None:
     assert (await run.context())["wake"]["event"]["traceparent"] == PROCESSING["traceparent"]
     branch = await flow.start("branches")
     await branch.decide("complete", output=2)
+    await flow.until(branch.workflow_id)  # its parent may complete only once it has ended (DEC-043)
     await run.decide("complete", output="done")
     await flow.outcome(workflow)
 
