@@ -21,9 +21,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """The children of the tests end by SIGINT, even where a script's `&` made us ignore it: that they would inherit."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """The children of the tests end by signals, even where a script's `&` or `nohup` made us ignore them.
+
+    What is ignored they would inherit, and our commands leave it ignored on purpose.
+    """
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 @pytest.fixture(scope="session")
