@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from protocol3_conformance.wire.delivery import OBSERVED_STEP
 from protocol3_conformance.wire.exchange import RequestIds
 from protocol3_conformance.wire.faults import TransportFault, Violation
 from protocol3_conformance.wire.http import chunked
@@ -232,3 +234,17 @@ def test_a_base_url_keeps_its_path() -> None:
     """HTTP-005."""
     endpoint = Endpoint.parse("http://[::1]:8080/p3/")
     assert (endpoint.host, endpoint.port, endpoint.prefix, endpoint.authority) == ("::1", 8080, "/p3", "[::1]:8080")
+
+
+STEP = {"key": "price", "callable": "program:price", "started_at_ms": 0, "elapsed_us": 0, "state": "returned"}
+
+
+@pytest.mark.parametrize("member", ["key", "callable"])
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [("\ufdd0" * 42 + "x", True), ("\U0001fffe", True), ("", False), ("a\u0085", False), ("x" * 513, False)],
+)
+def test_texts_of_an_observed_step(member: str, value: str, taken: bool) -> None:
+    """DLV-091: no control characters and not empty, but no identifiers either."""
+    with nullcontext() if taken else pytest.raises(Violation):
+        OBSERVED_STEP(STEP | {member: value}, "reply")

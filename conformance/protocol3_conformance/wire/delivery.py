@@ -8,6 +8,7 @@ from typing import Any
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.wire import text
 from protocol3_conformance.wire.shapes import (
+    Check,
     application,
     array,
     boolean,
@@ -184,8 +185,21 @@ REPORT_OPTIONAL = {
     "parent_workflow_id": ID,
     "root_workflow_id": ID,
 }
+
+
+def uncontrolled(limit: str) -> Check:
+    """Not empty and without control characters, but no identifier: noncharacters may stand in it (DLV-091)."""
+    return string(lambda value: text.correlation(value, bound(limit)) if value else "is empty", "DLV-091")
+
+
 OBSERVED_STEP = record(
-    {"key": ID, "callable": FREE, "started_at_ms": TIME, "elapsed_us": U64, "state": vocabulary("step_state")}
+    {
+        "key": uncontrolled("ID_BYTES"),
+        "callable": uncontrolled("CALLABLE_BYTES"),
+        "started_at_ms": TIME,
+        "elapsed_us": U64,
+        "state": vocabulary("step_state"),
+    }
 )
 OBSERVATIONS = record(
     {
