@@ -118,7 +118,7 @@ class Judge:
             self._ready(frame)
             return
         members = {"result": self._result, "runtime_request": self._request, "log": self._log, "closing": self._closing}
-        require(kind in members, "frame", f"type {brief(kind)} is none of {', '.join(members)}", "RUN-031")
+        require(kind in members, "frame", f"type {brief(kind)} is none of {', '.join(members)}", "RUN-031", "RUN-114")
         require(
             "v" in frame and frame["v"] == self.protocol and type(frame["v"]) is int,
             at,
@@ -182,8 +182,9 @@ class Judge:
         operation = frame.get("operation")
         require(operation in PAYLOADS, f"{at}.operation", f"is {brief(operation)}", "RUN-072")
         members = dict.fromkeys(("type", "event_id", "attempt_id", "operation"), FREE)
-        whole = record({**members, "v": only(3), "id": U32, "payload": PAYLOADS[str(operation)]})
-        by_rule(whole, frame, at, "RUN-072", "RUN-036")
+        whole = record({**members, "v": only(3), "id": U32, "payload": application("RUNTIME_DEPTH")})
+        by_rule(whole, frame, at, "RUN-114", "RUN-036")
+        by_rule(PAYLOADS[str(operation)], frame["payload"], f"{at}.payload", "RUN-115")
         self.answered = False
 
     def _log(self, frame: Frame, at: str) -> None:
@@ -191,7 +192,7 @@ class Judge:
         texts = {name: _text(name) for name in ("severity", "logger", "message")}
         members = {"v": only(self.protocol), "type": FREE, "time": _log_time, "attributes": _attributes, **texts}
         optional = {"invocation": _invocation(self.protocol), **{name: _hex(name) for name in HEX}}
-        by_rule(record(members, optional=optional), frame, at, "RUN-098", "HLP-013", "RUN-106")
+        by_rule(record(members, optional=optional), frame, at, "RUN-116", "RUN-098", "HLP-013", "RUN-106")
         paired = ("trace_id" in frame) == ("span_id" in frame)
         require(paired, at, "has only one of trace_id and span_id", "HLP-015", "RUN-106")
         size, most = compact_size(frame) + 1, bound("LOG_FRAME_BYTES")

@@ -55,7 +55,7 @@ async def test_invalid_events(lab: RuntimeLab) -> None:
     await all_refused(lab, payloads.INVALID_EVENTS)
 
 
-@runtime_check("runtime-activation/approval-wakes", cites=["RUN-069", "RUN-070", "RUN-062"])
+@runtime_check("runtime-activation/approval-wakes", cites=["RUN-069", "RUN-070", "RUN-062", "HLP-146"])
 async def test_approval_wakes(lab: RuntimeLab) -> None:
     """A wake by an approval names this workflow, this activation and the revision before."""
     for name, changes in payloads.VALID_APPROVALS.items():

@@ -379,7 +379,7 @@ return 1
     assert len(lab.requests) == 1
 
 
-@runtime_check("runtime-forks/join", cites=["HLP-110", "HLP-119", "HLP-111"], profile="core forks")
+@runtime_check("runtime-forks/join", cites=["HLP-145", "HLP-110", "HLP-119", "HLP-111"], profile="core forks")
 async def test_join(lab: RuntimeLab) -> None:
     """`join` is a suspension on the branches in order, of a ForkRef that this activation's `fork` returned alone."""
     code = (

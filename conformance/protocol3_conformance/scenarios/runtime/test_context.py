@@ -6,6 +6,7 @@ from protocol3_conformance.runtime_lab import RuntimeLab
 from protocol3_conformance.scenarios.runtime import runtime_check
 from protocol3_conformance.scenarios.runtime.payloads import EVENT, MOMENT, inputs, task_outcome
 from protocol3_conformance.wire.frames import Frame
+from protocol3_conformance.wire.strict_json import same
 
 ACTION = "ApprovalAction('n', version='1', arguments={})"
 OPERATIONS = (
@@ -161,3 +162,37 @@ async def test_wakes(lab: RuntimeLab) -> None:
     for wake in WAKES:
         with lab.case(wake["kind"]):
             await lab.holds(code, [wake, None], wake=wake)
+
+
+@runtime_check("runtime-context/frozen", cites=["HLP-040"])
+async def test_frozen(lab: RuntimeLab) -> None:
+    """Inputs and wake are those of the payload throughout an activation, and in every attempt, in any process."""
+    code = """
+        first = [ctx.inputs, ctx.wake]
+        await ctx.local("k", add, x=1)
+        return ctx.complete([first, [ctx.inputs, ctx.wake]])
+    """
+    wake = WAKES[2]
+    seen = [CHILD["inputs"], wake]
+    for attempt in ("first", "of the same process", "of another process"):
+        with lab.case(attempt):
+            await lab.holds(code, [seen, seen], wake=wake, **CHILD)
+            if attempt != "first":
+                await (await lab.task_program()).finish()
+
+
+@runtime_check("runtime-context/what-crosses-the-boundary", cites=["HLP-043", "HLP-118"])
+async def test_what_crosses_the_boundary(lab: RuntimeLab) -> None:
+    """Another process goes on with the saved state alone, as it was when the decision was made."""
+    code = """
+        memory["kept"] = state = {"seen": [1, 1.0]}
+        decision = ctx.continue_(continuation="next", state=state)
+        state["seen"].append("later")
+        return decision
+    """
+    decision = await lab.decision(code)
+    assert same(decision["state"], {"seen": [1, 1.0]}), f"the state is {decision['state']}"
+    await (await lab.task_program()).finish()
+    after = "return ctx.complete([ctx.state, ctx.inputs, ctx.wake, sorted(memory)])"
+    saved = {"state": decision["state"], "continuation": "next", "revision": 1}
+    await lab.holds(after, [{"seen": [1, 1.0]}, {}, None, []], **saved)

@@ -140,7 +140,7 @@ CHANGED = [
 ]
 
 
-@runtime_check("runtime-decisions/members", cites=["HLP-117", "HLP-119", "HLP-121", "HLP-123"])
+@runtime_check("runtime-decisions/members", cites=["HLP-145", "HLP-117", "HLP-119", "HLP-121", "HLP-123"])
 async def test_members(lab: RuntimeLab) -> None:
     """Every method makes a decision of its kind with exactly its members; making one sends nothing."""
     for call, members in MADE.items():

@@ -31,8 +31,16 @@ ORDINARY = {
     "root_workflow_id": None,
 }
 
+WORKFLOW_NAMES = sorted(
+    (
+        *("WorkflowError", "Workflow", "WorkflowContext", "workflow_context", "get_workflow_context", "TaskRef"),
+        *("WorkflowRef", "BranchSpec", "ForkRef", "OperationKind", "ApprovalAction", "ApprovalDecision"),
+        *("ApprovalStatus", "Approval", "SCHEMA"),
+    )
+)
 
-@runtime_check("runtime-helper/public-names", cites=["HLP-001", "HLP-002", "HLP-017", "HLP-019", "HLP-024"])
+
+@runtime_check("runtime-helper/public-names", cites=["HLP-001", "HLP-002", "HLP-017", "HLP-019", "HLP-024", "HLP-144"])
 async def test_public_names(lab: RuntimeLab) -> None:
     """The public names, the fields of the data classes, the enumerations; `otel` imports nothing of OpenTelemetry."""
     code = """
@@ -40,8 +48,13 @@ async def test_public_names(lab: RuntimeLab) -> None:
         import ledgence.worker, ledgence.worker.otel
         from ledgence.worker import InvocationContext, TraceContext
         fields = lambda cls: [field.name for field in dataclasses.fields(cls)]
+        defined = ["SCHEMA"]  # a module without a list of its own has what it defines
+        for name, value in vars(workflow).items():
+            if not name.startswith("_") and getattr(value, "__module__", None) == workflow.__name__:
+                defined.append(name)
         return [
-            sorted(ledgence.worker.__all__), fields(InvocationContext), fields(TraceContext),
+            sorted(ledgence.worker.__all__), sorted(getattr(workflow, "__all__", defined)),
+            fields(InvocationContext), fields(TraceContext),
             [[member.name, member.value] for enum in (OperationKind, ApprovalStatus) for member in enum],
             workflow.SCHEMA, get_workflow_context is workflow_context,
             WorkflowError.__bases__ == (Exception,), issubclass(WorkflowRef, TaskRef),
@@ -54,7 +67,29 @@ async def test_public_names(lab: RuntimeLab) -> None:
     carrier = ["traceparent", "tracestate"]
     schema = "ledgence.workflow.activation.v1"
     found = await lab.output(code)
-    assert found == [names, list(ORDINARY), carrier, kinds + statuses, schema, True, True, True, []]
+    assert found == [names, WORKFLOW_NAMES, list(ORDINARY), carrier, kinds + statuses, schema, True, True, True, []]
+
+
+@runtime_check("runtime-helper/signatures", cites=["HLP-143", "HLP-005"])
+async def test_signatures(lab: RuntimeLab) -> None:
+    """Data classes are frozen with their defaults, functions take the named parameters, the package is typed."""
+    code = """
+        import dataclasses, inspect, pathlib
+        import ledgence.worker as helper
+        import ledgence.worker.otel
+        frozen = []
+        for made, name in ((helper.TraceContext("t"), "traceparent"), (helper.InvocationContext("e", "a"), "run_id")):
+            try:
+                setattr(made, name, "other")
+            except dataclasses.FrozenInstanceError:
+                frozen.append(dataclasses.asdict(made))
+        functions = (helper.current_invocation, helper.register_shutdown, helper.get_logger)
+        typed = pathlib.Path(helper.__file__).with_name("py.typed").is_file()
+        return [frozen, [list(inspect.signature(one).parameters) for one in functions], typed]
+    """
+    trace = {"traceparent": "t", "tracestate": None}
+    invocation = dict.fromkeys(ORDINARY) | {"event_id": "e", "attempt_id": "a"}
+    assert await lab.output(code) == [[trace, invocation], [[], ["callback"], ["name"]], True]
 
 
 @runtime_check("runtime-helper/without-a-worker", cites=["HLP-017", "HLP-005"])
