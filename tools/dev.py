@@ -143,8 +143,12 @@ def main(words: list[str]) -> int:
         print(f"dev: there is no stage, job or environment {word!r}\n\n{explain(table)}", file=sys.stderr)
         return 2
     if rest:
-        print(f"dev: {word} takes no further words", file=sys.stderr)
-        return 2
+        alone = stages.get(word, {}).get("alone")
+        if alone is None:
+            print(f"dev: {word} takes no further words", file=sys.stderr)
+            return 2
+        command = [*shlex.split(alone), *rest]
+        os.execvp(command[0], command)
     return run_stages({n: s for n, s in stages.items() if n == word or (word == "test" and s.get("test"))})
 
 

@@ -1,12 +1,16 @@
 """Judge our own coordinator: export the fixture programs, start the server, run the suite, stop everything.
 
-    python tools/run_conformance.py [--break NAME] [--bound] [--test-controls] [--orders] [--only-serve] […]
+    python tools/run_conformance.py [--break NAME] [--bound] [--test-controls] [--orders] [--only-serve]
+                                    [--database-url URL] [--processes N] [PYTEST ARGUMENTS …]
     python tools/run_conformance.py --runtime HELPER [PYTEST ARGUMENTS …]
     python tools/run_conformance.py --worker HELPER [PYTEST ARGUMENTS …]
 
 The exit code is pytest's. `--break` puts the breaking proxy in front, `--bound` binds the server to one scope,
 `--test-controls` offers and claims the testing profiles, so that hardly anything waits in real time, `--only-serve`
 prints the URL and serves until standard input ends. All checks score, those after the revision too.
+
+`--database-url` judges a coordinator on a PostgreSQL that runs already, `--processes` several coordinators on one
+database, behind an address that gives each new connection to the next of them.
 
 `--runtime` judges program processes and `--worker` our worker instead, with our helper (`ours`) or with a published one
 (`0.6.1`, from .envs/interop-0.6.1).
@@ -26,8 +30,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+
+from protocol3.store.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parent.parent
 SUITE = ROOT / "conformance" / "protocol3_conformance" / "scenarios"
@@ -56,21 +62,48 @@ def process(command: list[str]) -> Iterator[str]:
 
 
 @contextmanager
-def coordinator(*, bound: bool, controls: bool) -> Iterator[str]:
-    """The URL of a fresh coordinator with the fixture programs."""
-    with tempfile.TemporaryDirectory(prefix="protocol3-conformance-") as folder:
+def database(given: str | None, processes: int) -> Iterator[list[str]]:
+    """The option that names the database: the one given, else one for all processes, else the coordinator's own."""
+    if given is None and processes == 1:
+        yield ["--ephemeral"]
+        return
+    with nullcontext(given) if given else postgres() as url:
+        named = ["--database-url", url]
+        migrate = protocol3("orchestrator", "migrate", *named)
+        subprocess.run(migrate, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+        yield named
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The URL of an embedded server that lives as long as the block."""
+    server = EmbeddedPostgres(ephemeral=True).start()
+    try:
+        yield server.dsn
+    finally:
+        server.stop()
+
+
+@contextmanager
+def coordinator(arguments: argparse.Namespace) -> Iterator[str]:
+    """The URL of a fresh coordinator, or of several behind one address, with the fixture programs."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="protocol3-conformance-"))
         export = protocol3("fixtures", "export", folder)
         subprocess.run(export, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
-        scope = ["--tenant", SCOPE[0], "--namespace", SCOPE[1]] if bound else []
-        serve = ["orchestrator", "serve", "--ephemeral", "--store", f"{folder}/store", "--listen", "127.0.0.1:0"]
-        testing = ["--test-controls"] if controls else []
-        with process(protocol3(*serve, "--log-level", "warning", *scope, *testing)) as line:
-            yield json.loads(line)["url"]
+        place = stack.enter_context(database(arguments.database_url, arguments.processes))
+        scope = ["--tenant", SCOPE[0], "--namespace", SCOPE[1]] if arguments.bound else []
+        testing = ["--test-controls"] if arguments.test_controls else []
+        serve = ["orchestrator", "serve", *place, "--store", f"{folder}/store", "--listen", "127.0.0.1:0"]
+        command = protocol3(*serve, "--log-level", "warning", *scope, *testing)
+        urls = [json.loads(stack.enter_context(process(command)))["url"] for _ in range(arguments.processes)]
+        forwarder = [sys.executable, str(ROOT / "tools" / "round_robin.py"), *urls]
+        yield urls[0] if len(urls) == 1 else stack.enter_context(process(forwarder))
 
 
 @contextmanager
 def target(arguments: argparse.Namespace) -> Iterator[str]:
-    with coordinator(bound=arguments.bound, controls=arguments.test_controls) as url:
+    with coordinator(arguments) as url:
         if arguments.breaking is None:
             yield url
             return
@@ -127,7 +160,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--break", dest="breaking", metavar="NAME", help="a breaking of protocol3_conformance.breaker")
     parser.add_argument("--bound", action="store_true", help="bind the server to one scope")
-    parser.add_argument("--test-controls", action="store_true", help="offer and claim virtual-time and faults")
+    parser.add_argument(
+        "--test-controls", action=argparse.BooleanOptionalAction, help="offer and claim virtual-time and faults"
+    )
+    parser.add_argument("--database-url", metavar="URL", help="a PostgreSQL that runs already; it is migrated")
+    parser.add_argument("--processes", metavar="N", type=int, default=1, help="so many coordinators on one database")
     parser.add_argument("--only-serve", action="store_true", help="print the URL, serve until standard input ends")
     parser.add_argument("--orders", action="store_true", help="twice, shuffled, each file alone")
     parser.add_argument("--runtime", metavar="HELPER", help="judge program processes: ours, or a release")

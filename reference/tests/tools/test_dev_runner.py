@@ -99,3 +99,13 @@ def test_the_explanation_names_every_stage_and_job(dev):
     assert "everything that must hold: lint" in text
     for word in ("./dev slow", "./dev demo", "./dev lint", "shows"):
         assert word in text
+
+
+def test_a_stage_with_further_words_hands_them_to_its_command(dev, monkeypatch):
+    """`./dev conformance --no-test-controls` is one run; `./dev lint` still takes none."""
+    run = []
+    monkeypatch.setattr(dev.os, "execvp", lambda file, words: run.append((file, words)) or sys.exit(0))
+    with pytest.raises(SystemExit):
+        dev.main(["conformance", "--no-test-controls"])
+    assert run == [("python", ["python", "tools/run_conformance.py", "--test-controls", "--no-test-controls"])]
+    assert dev.main(["lint", "--fast"]) == 2
