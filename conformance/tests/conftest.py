@@ -55,8 +55,18 @@ def fake() -> Iterator[Callable[[Behaviour], str]]:
         return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     yield lambda behave: asyncio.run_coroutine_threadsafe(start(behave), loop).result(10)
+    asyncio.run_coroutine_threadsafe(_end_all(), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(10)
+    loop.close()
+
+
+async def _end_all() -> None:
+    """What a fake still holds, such as a connection that it never answers, ends before its loop does."""
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.fixture
