@@ -1,4 +1,7 @@
-"""Known failures: `--baseline FILE`, one check ID a line, a reason behind `#`. Strict in both directions."""
+"""Known failures: `--baseline FILE`, one check ID a line, a reason behind `#`. Strict in both directions.
+
+`--known-flaky FILE` has the same form. It lists what may fail now and then; that it held says nothing against an entry.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,13 @@ class BadBaseline(ValueError):
     """The file cannot be used; the message says where and why."""
 
 
-def read(path: Path, known: Iterable[str]) -> dict[str, str]:
+def read(path: Path, known: Iterable[str], *, option: str = "baseline") -> dict[str, str]:
     """Reasons by check ID. Raises BadBaseline, also for an ID that no check has."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadBaseline(f"{path}: {error}; --write-baseline {path} writes one") from None
+        hint = f"; --write-baseline {path} writes one" if option == "baseline" else ""
+        raise BadBaseline(f"{path}: {error}{hint}") from None
     names, entries = set(known), {}
     for number, line in enumerate(lines, start=1):
         check_id, _, reason = (part.strip() for part in line.partition("#"))
@@ -45,7 +49,8 @@ def stale(entries: Mapping[str, str], outcomes: Iterable[Outcome]) -> list[str]:
 
 def write(path: Path, outcomes: Iterable[Outcome], former: Mapping[str, str]) -> int:
     """Write what failed, with the reasons that were known; how many there are. Raises OSError."""
-    failed = {one.check_id for one in outcomes if one.state in (State.FAILED, State.KNOWN_FAILURE)}
+    states = (State.FAILED, State.KNOWN_FAILURE)
+    failed = {one.check_id for one in outcomes if one.state in states and not one.flaky}
     lines = [f"{check_id}  # {former.get(check_id, 'to do')}\n" for check_id in sorted(failed)]
     path.write_text("".join([HEAD, *lines]), encoding="utf-8")
     return len(failed)

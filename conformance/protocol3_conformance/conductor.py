@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
 
@@ -19,15 +19,24 @@ from protocol3_conformance.target import Target
 from protocol3_conformance.wire.faults import NotDetermined, TransportFault
 from protocol3_conformance.wire.transcript import Transcript
 
+ATTEMPTS = 3
+"""Of a check that is known to be flaky."""
+
 
 @dataclass(slots=True)
 class Run:
-    """What became of one scenario: `error` is None when it held."""
+    """What became of one scenario: `error` is None when it held.
+
+    One that is known to be flaky may have had several `attempts`; the first failure is kept.
+    `flaky`: the last one held.
+    """
 
     scenario: Scenario
     transcript: Transcript = field(default_factory=Transcript)
     error: BaseException | None = None
     seconds: float = 0.0
+    attempts: int = 1
+    flaky: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +53,10 @@ class Progress:
 class Conductor:
     """Start once, ask for every result, stop. The loop lives in a daemon thread."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, flaky: Collection[str] = ()) -> None:
+        """`flaky`: IDs of checks that have further attempts when they fail."""
         self._target = target
+        self._flaky = flaky
         # Each holds a few connections. Slow ones wait most of the time and are not counted.
         self._active = asyncio.Semaphore(target.concurrency)
         self._silent = 0
@@ -95,18 +106,29 @@ class Conductor:
 
     async def _conduct(self, scenario: Scenario) -> Run:
         async with contextlib.nullcontext() if scenario.slow else self._active:
-            run = Run(scenario)
-            began = time.monotonic()
-            try:
-                self._refuse_a_silent_target()
-                await self._perform(run)
-            except (asyncio.CancelledError, CancelledError):
-                raise
-            except BaseException as error:  # noqa: BLE001 - the main thread raises it again
-                run.error = error
-            run.seconds = time.monotonic() - began
-            self._listen(run)
-            return run
+            first = again = await self._attempt(scenario, self._target)
+            while isinstance(again.error, AssertionError) and first.attempts < self._allowed(scenario):
+                again = await self._attempt(scenario, self._target.renamed())
+                first.attempts += 1
+                first.flaky = again.error is None
+            return first
+
+    def _allowed(self, scenario: Scenario) -> int:
+        return ATTEMPTS if scenario.check_id in self._flaky else 1
+
+    async def _attempt(self, scenario: Scenario, target: Target) -> Run:
+        run = Run(scenario)
+        began = time.monotonic()
+        try:
+            self._refuse_a_silent_target()
+            await self._perform(run, target)
+        except (asyncio.CancelledError, CancelledError):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it again
+            run.error = error
+        run.seconds = time.monotonic() - began
+        self._listen(run)
+        return run
 
     def _listen(self, run: Run) -> None:
         """Count the scenarios in a row that got no reply at all."""
@@ -120,9 +142,9 @@ class Conductor:
         if self._silent >= self._target.concurrency:
             raise NotDetermined(f"the target has not answered {self._silent} checks in a row; is it still running?")
 
-    async def _perform(self, run: Run) -> None:
-        limit = self._target.patience.scenario
-        async with open_lab(run.scenario, self._target) as lab:
+    async def _perform(self, run: Run, target: Target) -> None:
+        limit = target.patience.scenario
+        async with open_lab(run.scenario, target) as lab:
             run.transcript = lab.transcript
             try:
                 async with asyncio.timeout(limit):

@@ -128,6 +128,10 @@ class Lab:
         else:
             await asyncio.sleep(milliseconds / 1000)
 
+    def measure(self, name: str, value: float, unit: str) -> None:
+        """Report a figure that nobody judges, such as ("from restart to delivery", 412, "ms")."""
+        self.transcript.measurements.append({"name": name, "value": value, "unit": unit})
+
     @contextmanager
     def case(self, name: str) -> Iterator[None]:
         """Name the case of a table in the failure message."""

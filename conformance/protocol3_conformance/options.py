@@ -87,6 +87,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "also run the checks that wait for leases and deadlines to run out (about 100 s)",
     },
     "--baseline": {"metavar": "FILE", "help": "known failures, one check ID a line; one that holds is an error"},
+    "--known-flaky": {
+        "metavar": "FILE",
+        "help": "checks, one ID a line, that are run up to 3 times when they fail; one that held later is reported",
+    },
     "--write-baseline": {"metavar": "FILE", "help": "write what fails now as the known failures"},
     "--revision": {
         "metavar": "NAME",
@@ -196,6 +200,7 @@ def base_command(config: pytest.Config) -> str:
         "--program",
         "--patience",
         "--baseline",
+        "--known-flaky",
     ):
         value = getattr(option, name[2:].replace("-", "_"))
         words += [] if value is None else [name, str(value)]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import protocol3_conformance.rewriting  # noqa: F401 - for its effect on the imports below  # isort: split
 from protocol3_conformance import catalogue, progress
 from protocol3_conformance.conductor import Conductor, Run
 from protocol3_conformance.options import add_options, choose_seed, rerun_command, roles_of, target_of, with_expiry
@@ -148,7 +149,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     shared.recorder.begin(one.check_id for one in scenarios)
     if not hasattr(config, "workerinput"):
         _readiness(target)
-    shared.conductor = Conductor(target)
+    shared.conductor = Conductor(target, flaky=shared.recorder.flaky)
     try:
         _conduct(session, shared.conductor, [one for one in scenarios if not _missing(one, target)])
         return (yield)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol3_conformance import baseline, catalogue
-from protocol3_conformance.options import roles_of, target_of, whole_command
+from protocol3_conformance.options import roles_of, target_of, whole_command, with_expiry
 from protocol3_conformance.report import document, writers
 from protocol3_conformance.revision import Revision, UnknownRevision, revision
 from protocol3_conformance.target import EXPIRY
@@ -29,6 +29,7 @@ class Recorder:
         self._config = config
         self._outcomes: list[Outcome] = []
         self._known: dict[str, str] = {}
+        self.flaky: dict[str, str] = {}
         self._stale: list[str] = []
         self._stopped: str | None = None
         self._began = dt.datetime.now(dt.UTC)
@@ -39,12 +40,18 @@ class Recorder:
             raise pytest.UsageError(f"--revision: {error}") from None
 
     def begin(self, check_ids: Iterable[str]) -> None:
-        """Read the baseline, now that all checks are known. Raises UsageError."""
-        if path := self._config.option.baseline:
-            try:
-                self._known = baseline.read(Path(path), {*catalogue.everything(), *check_ids})
-            except baseline.BadBaseline as error:
-                raise pytest.UsageError(f"--baseline {error}") from None
+        """Read what is known to fail or to be flaky, now that all checks are known. Raises UsageError."""
+        names = {*catalogue.everything(), *check_ids}
+        self._known, self.flaky = self._list("baseline", names), self._list("known-flaky", names)
+        if both := sorted(self._known.keys() & self.flaky):
+            raise pytest.UsageError(f"--known-flaky: {both[0]} is in the baseline too; take it out of one of them")
+
+    def _list(self, option: str, names: set[str]) -> dict[str, str]:
+        path = self._config.getoption(f"--{option}")
+        try:
+            return baseline.read(Path(path), names, option=option) if path else {}
+        except baseline.BadBaseline as error:
+            raise pytest.UsageError(f"--{option} {error}") from None
 
     def stop_after_first_look(self, failed: int, of: int) -> None:
         """The run ends here; the summary says how to go on."""
@@ -57,6 +64,9 @@ class Recorder:
         """The outcome with what revision and baseline say of it."""
         scored = self._revision.scores(outcome.check_id)
         known = self._known.get(outcome.check_id) if outcome.state is State.FAILED else None
+        if outcome.flaky:
+            reason = self.flaky[outcome.check_id]
+            known = f"flaky, failed in {outcome.attempts - 1} of {outcome.attempts} runs: {reason}"
         state = State.KNOWN_FAILURE if known else outcome.state
         return dataclasses.replace(outcome, scored=scored, known=known, state=state)
 
@@ -122,6 +132,8 @@ class Recorder:
         for outcome in self._outcomes:
             if outcome.state is State.NOT_DETERMINED:
                 yield f"not determined: {outcome.check_id}: {outcome.detail.partition(chr(10))[0]}"
+            if outcome.flaky:
+                yield f"{outcome.check_id}: {outcome.known}"
             if outcome.state is State.FAILED and not outcome.scored:
                 yield f"failed, not scored by revision {self._revision.name}: {outcome.check_id}"
         for check_id in self._stale:
@@ -129,5 +141,5 @@ class Recorder:
         everything = catalogue.everything()
         judged = {outcome.check_id for outcome in self._outcomes}
         due = [one for one in everything.values() if EXPIRY in one.profiles and one.role in roles_of(self._config)]
-        if left_out and any(one.check_id not in judged for one in due):
+        if left_out and not with_expiry(self._config) and any(one.check_id not in judged for one in due):
             yield "the checks that wait for leases were left out; a claim needs them: --with-expiry"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.commands import RuntimeCommand, WorkerCommand
@@ -99,6 +99,10 @@ class Target:
         """What this run judges."""
         judged = {COORDINATOR: self.endpoint is not NOWHERE, WORKER: self.worker, RUNTIME: self.runtime}
         return frozenset(role for role, given in judged.items() if given)
+
+    def renamed(self) -> Target:
+        """The same target; what a check names there is new, so that it can be run once more."""
+        return replace(self, run=secrets.token_hex(4))
 
     def claims(self, profile: str) -> bool:
         """Whether a scenario that needs this profile or condition applies."""

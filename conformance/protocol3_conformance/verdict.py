@@ -16,6 +16,7 @@ from protocol3_conformance.conductor import Run
 from protocol3_conformance.requirements import requirements
 from protocol3_conformance.wire import redaction
 from protocol3_conformance.wire.faults import NotDetermined, Violation
+from protocol3_conformance.wire.transcript import Measurement
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 
@@ -45,7 +46,7 @@ class Outcome:
 
     `broken` are the requirements that a failure is about: those that the wire layer named, else all cited ones.
     `scored` is false for a check that the spec revision of the run does not know. `timeline` is kept of failures and
-    races, `exchanges_shown` (see Transcript.to_json) of failures.
+    races, `exchanges_shown` (see Transcript.to_json) of failures. `flaky`: it failed and held later.
     """
 
     check_id: str
@@ -60,6 +61,9 @@ class Outcome:
     exchanges: int = 0
     rerun: str | None = None
     known: str | None = None
+    attempts: int = 1
+    flaky: bool = False
+    measurements: list[Measurement] = field(default_factory=list)
     timeline: list[dict[str, Any]] = field(default_factory=list)
     exchanges_shown: list[dict[str, Any]] = field(default_factory=list)
 
@@ -106,6 +110,9 @@ def outcome_of(run: Run) -> Outcome:
         detail="" if error is None else redaction.text(described(error)),
         seconds=run.seconds,
         exchanges=len(run.transcript.exchanges),
+        attempts=run.attempts,
+        flaky=run.flaky,
+        measurements=run.transcript.measurements,
         timeline=run.transcript.timeline() if bad or race else [],
         exchanges_shown=run.transcript.to_json() if bad else [],
     )
@@ -128,11 +135,13 @@ def _scenario_frames(error: BaseException) -> list[types.TracebackType]:
 
 
 def _scenario_line(error: BaseException) -> list[str]:
-    """Where the scenario was when it failed, outermost frame: `file:line: source`."""
-    for entry in _scenario_frames(error)[:1]:
+    """Where the scenario was when it failed, the outermost and the innermost frame of it: `file:line: source`."""
+    frames = _scenario_frames(error)
+    lines = []
+    for entry in frames[:1] + frames[1:][-1:]:
         file = entry.tb_frame.f_code.co_filename
-        return [f"at {Path(file).name}:{entry.tb_lineno}: {linecache.getline(file, entry.tb_lineno).strip()}"]
-    return []
+        lines.append(f"at {Path(file).name}:{entry.tb_lineno}: {linecache.getline(file, entry.tb_lineno).strip()}")
+    return lines
 
 
 def in_scenarios_only(error: BaseException) -> BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 from html.parser import HTMLParser
@@ -15,14 +16,20 @@ from protocol3_conformance import catalogue
 from protocol3_conformance.conductor import Progress
 from protocol3_conformance.progress import line
 from protocol3_conformance.report import document, html_report, markdown, writers
-from protocol3_conformance.report.timeline import diagram
+from protocol3_conformance.report.timeline import diagram, lanes
+from protocol3_conformance.requirements import requirements
 from protocol3_conformance.revision import revision
 from protocol3_conformance.target import PROFILES, Patience, Target
 from protocol3_conformance.verdict import Outcome, State
+from protocol3_conformance.wire.actors import Actors, mark_of
+from protocol3_conformance.wire.exchange import Exchange
+from protocol3_conformance.wire.http import Reply
 from protocol3_conformance.wire.peer import Endpoint
+from protocol3_conformance.wire.strict_json import encode
 
 EVIL = "<script>alert(1)</script> & \"quoted\" `code` | # 'x'"
 MOMENTS: dict[str, Any] = {"began_ms": 1.0, "ended_ms": 4.5, "request": f"GET /v1/{EVIL}", "status": 200}
+LANE: dict[str, Any] = {"actor": EVIL, "mark": "hold"}
 
 
 def exchange(**more: Any) -> dict[str, Any]:
@@ -40,7 +47,8 @@ def outcomes(*states: State) -> list[Outcome]:
             profiles=("core",),
             detail=EVIL,
             rerun=EVIL,
-            timeline=[MOMENTS, {**MOMENTS, "began_ms": 2.0, "ended_ms": None, "status": None}],
+            timeline=[MOMENTS | LANE, {**MOMENTS, **LANE, "began_ms": 2.0, "ended_ms": None, "status": None}],
+            measurements=[{"name": EVIL, "value": 2.5, "unit": EVIL}],
             exchanges_shown=[exchange(), exchange(status=None, ended_ms=None, fault=EVIL)],
             exchanges=2,
         )
@@ -132,8 +140,8 @@ def test_the_page_of_a_run_without_findings() -> None:
 def test_the_diagram_lies_on_one_axis() -> None:
     """The second request begins where the first is half over, and has no reply."""
     both = [
-        {"began_ms": 100.0, "ended_ms": 200.0, "request": "POST /a", "status": 409},
-        {"began_ms": 150.0, "ended_ms": None, "request": "POST /b", "status": None},
+        moments(100, 200, "client", request="POST /a", status=409),
+        moments(150, None, "worker 1", request="POST /b", status=None),
     ]
     drawn = diagram(both)
     assert 'class="s4 beside" style="left:0.00%;width:100.00%"' in drawn
@@ -141,7 +149,124 @@ def test_the_diagram_lies_on_one_axis() -> None:
     assert "2 exchanges in 100 ms" in drawn
     assert diagram([]) == ""
     apart = [both[0], {**both[1], "began_ms": 200.0, "ended_ms": 210.0}]
-    assert "beside" not in diagram(apart)
+    assert 'beside"' not in diagram(apart)
+
+
+def moments(began: float, ended: float | None, actor: str, **more: Any) -> dict[str, Any]:
+    return {
+        "request": "GET /",
+        "status": 200,
+        "mark": None,
+        "began_ms": began,
+        "ended_ms": ended,
+        "actor": actor,
+    } | more
+
+
+def test_every_actor_has_a_lane_and_a_further_one_for_what_it_does_at_once() -> None:
+    timeline = [
+        moments(0, 5, "controls", mark="hold"),
+        moments(1, 9, "client"),
+        moments(2, 4, "client"),
+        moments(3, None, "worker 1"),
+        moments(9, 10, "client"),
+    ]
+    drawn = lanes(timeline, 10.0)
+    assert [(name, [one["began_ms"] for one in own]) for name, own in drawn] == [
+        ("client", [1, 9]),
+        ("client (2)", [2]),
+        ("worker 1", [3]),
+        ("controls", [0]),
+    ]
+    page = diagram(timeline)
+    assert page.count('<b class="hold" style="left:50.00%">') == len(drawn)
+    assert 'class="s2" style="left:0.00%;width:50.00%"' in page  # the controls are no party of the race
+
+
+def test_lines_on_a_pipe_lack_no_reply() -> None:
+    line = moments(1, 1, "process 7", request="< process 7", status=None)
+    assert "no reply" not in diagram([line])
+
+
+def request(path: str, body: Any, *, value: Any = None, method: str = "POST") -> Exchange:
+    reply = Reply(status=200, headers=(), body=b"", keeps_connection=True)
+    sent = body if isinstance(body, bytes) else encode(body)
+    made = Exchange(method=method, target=path, headers=(), body=sent, started_ms=0.0)
+    made.reply, made.value = reply, value
+    return made
+
+
+def test_actors_are_read_off_the_requests() -> None:
+    owner = {"worker_session_id": "s2", "consumer_id": 4, "scope": {}}
+    actors = Actors()
+    told = [
+        actors.of(one)
+        for one in (
+            request("/v1/worker-sessions", {"queue": "q"}, value={"id": "s1"}),
+            request("/v1/tasks", {"input": {}}),
+            request("/v1/settlements", {"owner": owner}),
+            request("/v1/workflows/activations/context", owner),
+            request("/v1/acquisitions", {"worker_session_id": "s1", "consumer_id": 0}),
+            request("/v1/tasks", b"{no JSON"),
+            request("/v1/tasks/status?task_id=t", b"", method="GET"),
+            request("/testing/v1/clock", b"", method="GET"),
+        )
+    ]
+    worker = "worker 2 consumer 4"
+    assert told == ["worker 1", "client", worker, worker, "worker 1 consumer 0", "client", "client", "controls"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "mark"),
+    [
+        ("/testing/v1/faults", {"act": {"kind": "hold"}}, "hold"),
+        ("/testing/v1/faults", {"act": {"kind": "fail"}}, None),
+        ("/testing/v1/faults/clear", {}, "release"),
+        ("/testing/v1/faults/release", {"id": "f"}, "release"),
+        ("/testing/v1/clock", {"advance_ms": 1}, "clock"),
+        ("/v1/tasks", {"act": {"kind": "hold"}}, None),
+    ],
+)
+def test_controls_leave_their_mark(path: str, body: Any, mark: str | None) -> None:
+    assert mark_of(request(path, body)) == mark
+
+
+def test_sentences_are_shown_as_they_are_written() -> None:
+    shown = html_report.prose("A *lease* is **not** `a * b` < 2 * 3 * 4; `*x*` and *two words*.")
+    assert shown == (
+        "A <em>lease</em> is <strong>not</strong> <code>a * b</code> &lt; 2 * 3 * 4; <code>*x*</code> "
+        "and <em>two words</em>."
+    )
+
+
+def test_no_sentence_of_the_specification_is_shown_raw() -> None:
+    raw = [name for name, rule in requirements().items() if "`" in html_report.prose(rule.text)]
+    assert raw == []
+
+
+def test_what_was_expected_and_not_made_is_seen(report: dict[str, Any]) -> None:
+    """A run of nothing owes every check; a check that passed without an exchange asserted nothing of the target."""
+    owed = made(outcomes(State.PASSED), suite=True)
+    assert (owed["coverage"]["made"], owed["coverage"]["expected"]) == (0, len(owed["coverage"]["left_out"]))
+    assert "submission/first-acceptance" in owed["coverage"]["left_out"]
+    rule = owed["requirements"]["TASK-104"]
+    assert (rule["state"], rule["checks"]) == ("not-run", [])
+    assert rule["left_out"]
+    assert owed["totals"]["roles"]["coordinator"]["passed"] == 2  # TASK-100, RACE-01
+    for shown in (html_report.page(owed), markdown.text(owed)):
+        assert f"0 of the {owed['coverage']['expected']} checks that this target owes were made" in shown
+        assert "not-run" in shown
+    silent = made([dataclasses.replace(one, exchanges=0) for one in outcomes(State.PASSED)])
+    assert silent["coverage"]["silent"] == ["sample/n0"]
+    assert "passed without any exchange" in markdown.text(silent)
+    assert report["coverage"]["silent"] == []
+
+
+def test_measurements_are_told_with_their_check(report: dict[str, Any]) -> None:
+    assert report["measurements"][0].items() >= {"name": "duration of the run", "unit": "s", "check": None}.items()
+    assert report["measurements"][1] == {"name": EVIL, "value": 2.5, "unit": EVIL, "check": "sample/n0"}
+    assert "2.5 &lt;script&gt;" in html_report.page(report)
+    assert "| 2.5 \\<script\\>" in markdown.text(report)
 
 
 def test_markdown_keeps_its_tables(report: dict[str, Any]) -> None:
@@ -151,6 +276,8 @@ def test_markdown_keeps_its_tables(report: dict[str, Any]) -> None:
     rows = [row for row in text.splitlines() if row.startswith("| `sample/")]
     assert len(rows) == 4
     assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
+    checks = ", ".join(f"`sample/n{n}`{'' if state is State.PASSED else f' {state}'}" for n, state in enumerate(State))
+    assert f"| TASK-100 | coordinator | failed | {checks} |" in text
     assert "<script>" not in text.replace("\\<script\\>", "")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from protocol3_conformance import judgement
+from protocol3_conformance.report import totals
 from protocol3_conformance.requirements import requirements
 from protocol3_conformance.revision import ALL, Revision
 from protocol3_conformance.scenario import Scenario
@@ -19,7 +20,7 @@ from protocol3_conformance.target import Target
 from protocol3_conformance.verdict import Outcome
 from protocol3_spec.loader import limits
 
-FORMAT = 2
+FORMAT = 3
 
 
 def schema() -> dict[str, Any]:
@@ -49,7 +50,9 @@ def document(
 ) -> dict[str, Any]:
     """The whole report. `suite` are all checks that score, `command` repeats the run, `stale` see baseline."""
     profiles = judgement.by_profile(outcomes, suite, target)
-    judged = judgement.by_requirement(outcomes)
+    due = [one for one in suite if judgement.demanded(one, target)]
+    made = [outcome.check_id for outcome in outcomes]
+    judged = totals.with_left_out(judgement.by_requirement(outcomes), due, made)
     known = requirements()
     cited = {name: {**entry, **_sentence(name)} for name, entry in judged.items() if name in known}
     return {
@@ -83,6 +86,9 @@ def document(
             for one in profiles
         },
         "counts": dict(Counter(str(outcome.state) for outcome in outcomes)),
+        "coverage": totals.coverage(outcomes, due),
+        "totals": totals.totals(cited),
+        "measurements": _measurements(outcomes, began),
         "stale_baseline": list(stale),
         "checks": [outcome.to_json() for outcome in outcomes],
         "requirements": cited,
@@ -92,6 +98,14 @@ def document(
     }
 
 
-def _sentence(identifier: str) -> dict[str, str]:
+def _sentence(identifier: str) -> dict[str, Any]:
     rule = requirements()[identifier]
-    return {"level": rule.level, "role": rule.role, "place": rule.place, "text": rule.text}
+    profiles = list(rule.profiles)
+    return {"level": rule.level, "role": rule.role, "profiles": profiles, "place": rule.place, "text": rule.text}
+
+
+def _measurements(outcomes: Sequence[Outcome], began: dt.datetime) -> list[dict[str, Any]]:
+    """What is reported and not judged: of the whole run, then what checks measured."""
+    seconds = round((dt.datetime.now(dt.UTC) - began).total_seconds(), 1)
+    whole = {"name": "duration of the run", "value": seconds, "unit": "s", "check": None}
+    return [whole, *({**one, "check": outcome.check_id} for outcome in outcomes for one in outcome.measurements)]

@@ -8,10 +8,12 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from protocol3_conformance.report.timeline import diagram
+from protocol3_conformance.report.timeline import diagram, kind_of
+from protocol3_conformance.report.totals import NOT_RUN
 
 STATES = ("failed", "known-failure", "harness-error", "not-determined", "passed", "not-claimed")
-CODE = re.compile(r"`([^`]+)`")
+OF_REQUIREMENTS = (*STATES[:4], NOT_RUN, *STATES[4:])
+INLINE = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*|\*(?P<em>[^*\s](?:[^*]*[^*\s])?)\*")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
@@ -24,10 +26,11 @@ def page(document: dict[str, Any]) -> str:
             _head(document, name),
             _profiles(document),
             _findings(document),
+            _totals(document),
+            _measurements(document),
             _requirements(document),
             _checks(document),
             _races(document),
-            _reproduce(document),
         ]
     )
     return (
@@ -44,8 +47,12 @@ def _asset(name: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text of the contract or of a title: what stands between backticks is code."""
-    return CODE.sub(r"<code>\1</code>", escape(text))
+    """Text of the contract or of a title, as the chapters are written: code, strong, emphasis; nothing within code."""
+
+    def element(found: re.Match[str]) -> str:
+        return f"<{found.lastgroup}>{found[str(found.lastgroup)]}</{found.lastgroup}>"
+
+    return INLINE.sub(element, escape(text))
 
 
 def _badge(state: str) -> str:
@@ -68,8 +75,9 @@ def _head(document: dict[str, Any], name: str) -> str:
         "Target": " ".join(filter(None, [target["name"], target["version"]])) or "no name given",
         "Host": target["host"],
         "Date": document["began"].replace("T", " "),
-        "Suite": f"{document['suite']}, {scored}",
-        "Profiles": ", ".join(target["profiles"]),
+        "Suite": f"protocol3 {document['suite']}",
+        "Specification": scored,
+        "Profiles claimed": ", ".join(target["profiles"]),
         "Scope": target["scope"] or "free",
         "Program": target["program"],
         "Seed": str(document["seed"]),
@@ -82,7 +90,9 @@ def _head(document: dict[str, Any], name: str) -> str:
     kind = document["verdict"].replace(" ", "-")
     return (
         f'<header class="{kind}"><p class="kicker">Conformance with Ledgence runtime protocol 3</p><h1>{name}</h1>'
-        f'<p class="verdict">{document["verdict"]}</p>{claim}</header><dl class="facts">{rows}</dl>'
+        f'<p class="verdict">{document["verdict"]}</p>{claim}</header><dl class="facts">{rows}'
+        "<div class=wide><dt>Again, with the same random choices, against the same address</dt>"
+        f"<dd><pre>{escape(document['reproduce'])}</pre></dd></div></dl>"
     )
 
 
@@ -107,11 +117,6 @@ def _findings(document: dict[str, Any]) -> str:
     notes = (
         f"<p>Known failures that did not fail, to be taken out of the baseline:</p><ul>{stale}</ul>" if stale else ""
     )
-    left_out = [check for one in document["profiles"].values() for check in one["left_out"]]
-    if left_out:
-        listed = " ".join(f"<code>{escape(check)}</code>" for check in left_out)
-        notes += f"<details><summary>{len(left_out)} checks were left out of this run</summary>{listed}"
-        notes += "<p>Those that wait for leases run with <code>--with-expiry</code>.</p></details>"
     if not found:
         return f"<section><h2>Findings</h2><p>No check of this run failed or stayed open.</p>{notes}</section>"
     known = document["requirements"]
@@ -145,8 +150,8 @@ def _exchanges(check: dict[str, Any]) -> str:
 
 def _exchange(one: dict[str, Any]) -> str:
     ended = "" if one["ended_ms"] is None else f" to {one['ended_ms']:.0f}"
-    came = f"no reply: {one['fault'] or 'not awaited'}" if one["status"] is None else str(one["status"])
-    kind = "none" if one["status"] is None else f"s{one['status'] // 100}"
+    kind, came = kind_of(one)
+    came = f"{came}: {one['fault'] or 'not awaited'}" if kind == "none" else came
     parts = [("&gt;", one["sent"]), ("&lt;", "\n".join(one["headers"])), ("&lt;", one["received"])]
     shown = "".join(f"<pre><b>{mark}</b> {escape(text)}</pre>" for mark, text in parts if text)
     return (
@@ -169,10 +174,52 @@ def _races(document: dict[str, Any]) -> str:
     return f"<section><h2>Races ({len(races)})</h2>{about}{entries}</section>"
 
 
+def _totals(document: dict[str, Any]) -> str:
+    """Requirements by role, profile and state; checks that were expected against those that were made."""
+    coverage, tables = document["coverage"], document["totals"]
+    seen = [state for state in OF_REQUIREMENTS if any(state in counts for counts in tables["roles"].values())]
+    head = "".join(f"<th>{state}</th>" for state in seen)
+    rows = "".join(
+        f"<tr><td>{kind} {escape(name)}</td>{''.join(f'<td>{counts.get(state, 0)}</td>' for state in seen)}"
+        f"<td>{sum(counts.values())}</td></tr>"
+        for kind in ("role", "profile")
+        for name, counts in tables[f"{kind}s"].items()
+    )
+    made = f"<p>{coverage['made']} of the {coverage['expected']} checks that this target owes were made.</p>"
+    return (
+        f'<section class="totals"><h2>Totals</h2>{made}'
+        f"{_listed(coverage['left_out'], 'left out; those that wait for leases run with --with-expiry')}"
+        f"{_listed(coverage['silent'], 'passed without any exchange')}"
+        f'<div class="wide"><table><caption>Requirements by role and profile</caption>'
+        f"<thead><tr><th></th>{head}<th>all</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _code(name: str) -> str:
+    return f"<code>{escape(name)}</code>"
+
+
+def _listed(checks: list[str], what: str) -> str:
+    listed = " ".join(map(_code, checks))
+    return f"<details><summary>{len(checks)} checks: {what}</summary>{listed}</details>" if checks else ""
+
+
+def _measurements(document: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(one['name'])}</td><td>{one['value']:g} {escape(one['unit'])}</td>"
+        f"<td>{_code(one['check']) if one['check'] else 'the whole run'}</td></tr>"
+        for one in document["measurements"]
+    )
+    return (
+        '<section class="totals"><h2>Measurements</h2><p>Reported, not judged.</p><div class="wide"><table><thead><tr>'
+        f"<th>What</th><th>Value</th><th>Check</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
 def _filter(what: str, states: Counter[str]) -> str:
     buttons = "".join(
         f'<button type="button" data-state="{state}" aria-pressed="false">{states[state]} {state}</button>'
-        for state in STATES
+        for state in OF_REQUIREMENTS
         if states[state]
     )
     search = f'<input type="search" placeholder="Filter {what}" aria-label="Filter {what}">'
@@ -181,11 +228,12 @@ def _filter(what: str, states: Counter[str]) -> str:
 
 def _requirements(document: dict[str, Any]) -> str:
     rules = document["requirements"]
+    states = {check["id"]: check["state"] for check in document["checks"]}
     rows = "".join(
         f'<tr data-state="{one["state"]}"><td><b>{name}</b><br>{escape(one["level"])}</td>'
         f"<td>{_badge(one['state'])}</td>"
         f"<td>{prose(one['text'])}<br><small>{escape(one['place'])}</small></td>"
-        f"<td>{'<br>'.join(f'<code>{escape(check)}</code>' for check in one['checks'])}</td></tr>"
+        f"<td>{'<br>'.join(_judging(one, states))}</td></tr>"
         for name, one in rules.items()
     )
     return (
@@ -197,10 +245,17 @@ def _requirements(document: dict[str, Any]) -> str:
     )
 
 
+def _judging(rule: dict[str, Any], states: dict[str, str]) -> list[str]:
+    """Its checks; the state of each where it is not the ordinary one."""
+    made = ((check, states[check]) for check in rule["checks"])
+    shown = [f"<code>{escape(check)}</code>{'' if state == 'passed' else f' {state}'}" for check, state in made]
+    return shown + [f"<code>{escape(check)}</code> {NOT_RUN}" for check in rule["left_out"]]
+
+
 def _unchecked(document: dict[str, Any]) -> str:
     names = document["requirements_without_check"]
     listed = " ".join(f"<code>{name}</code>" for name in names)
-    about = f"{len(names)} further rules for a coordinator that could be seen over the wire have no check in this run"
+    about = f"{len(names)} further rules for what was judged could be seen from outside and have no check in this suite"
     return f"<details><summary>{about}</summary>{listed}</details>"
 
 
@@ -217,11 +272,4 @@ def _checks(document: dict[str, Any]) -> str:
         f"{_filter('checks', Counter(one['state'] for one in checks))}"
         "<table><thead><tr><th>Check</th><th>State</th><th>About</th><th>Took</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></section>"
-    )
-
-
-def _reproduce(document: dict[str, Any]) -> str:
-    return (
-        "<section><h2>Reproduce</h2><p>The same checks with the same random choices, against the same address:</p>"
-        f"<pre>{escape(document['reproduce'])}</pre></section>"
     )

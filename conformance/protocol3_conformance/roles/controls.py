@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from protocol3_conformance.roles.answer import Answer
+from protocol3_conformance.wire.actors import CLOCK, FAULTS
 from protocol3_conformance.wire.faults import TransportFault, Violation
 from protocol3_conformance.wire.strict_json import JsonValue
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 Act = Callable[[], Awaitable[Any]]
 
-CLOCK, FAULTS = "/testing/v1/clock", "/testing/v1/faults"
 READING = {"now", "next_due", "live_attempts"}
 RULE = {"id", "match", "skip", "times", "where", "act", "hits"}
 HOLD: dict[str, JsonValue] = {"kind": "hold"}

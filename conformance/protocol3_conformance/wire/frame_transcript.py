@@ -48,7 +48,7 @@ class FrameTranscript(Transcript):
 
     def timeline(self) -> list[dict[str, Any]]:
         """When each line went, and what it was."""
-        return [_moment(one) for one in self.lines]
+        return [_moment(one) | {"actor": f"process {one.pid}", "mark": None} for one in self.lines]
 
 
 def _shown(one: FrameLine) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from protocol3_conformance.wire import redaction
+from protocol3_conformance.wire.actors import Actors, mark_of
 from protocol3_conformance.wire.exchange import Exchange
 
 BODY_SHOWN = 700
@@ -22,19 +23,31 @@ SHOWN_HEADERS = (
 )
 
 
+class Measurement(TypedDict):
+    """A figure that is reported and not judged, such as how long a restart took."""
+
+    name: str
+    value: float
+    unit: str
+
+
 @dataclass(slots=True)
 class Transcript:
-    """All exchanges in the order in which they were begun."""
+    """All exchanges in the order in which they were begun, and what was measured meanwhile."""
 
     exchanges: list[Exchange] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
 
     def to_json(self) -> list[dict[str, Any]]:
         """The last exchanges, newest at the end, bodies cut and redacted. Times are milliseconds."""
         return [_to_json(exchange) for exchange in self.exchanges[-EXCHANGES_SHOWN:]]
 
     def timeline(self) -> list[dict[str, Any]]:
-        """When each of the last exchanges began and ended, and with which status."""
-        return [_moments(exchange) for exchange in self.exchanges[-TIMELINE_SHOWN:]]
+        """When each of the last exchanges began and ended, its status, whose it was, what it did to others."""
+        actors = Actors()
+        named = [{"actor": actors.of(exchange), "mark": mark_of(exchange)} for exchange in self.exchanges]
+        shown = zip(self.exchanges, named, strict=True)
+        return [_moments(exchange) | who for exchange, who in list(shown)[-TIMELINE_SHOWN:]]
 
     def render(self) -> str:
         """The last exchanges as text."""

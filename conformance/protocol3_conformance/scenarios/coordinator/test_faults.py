@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from protocol3_conformance.lab import Lab
-from protocol3_conformance.roles.controls import FAIL, FAULTS, HOLD, PASS, match_of
+from protocol3_conformance.roles.controls import FAIL, HOLD, PASS, match_of
 from protocol3_conformance.scenario import scenario
+from protocol3_conformance.wire.actors import FAULTS
 from protocol3_conformance.wire.faults import TransportFault
 
 PROFILE = "core faults any-scope"

@@ -10,8 +10,9 @@ from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
-from protocol3_conformance.roles.controls import CLOCK, PASS
+from protocol3_conformance.roles.controls import PASS
 from protocol3_conformance.scenario import scenario
+from protocol3_conformance.wire.actors import CLOCK
 
 TIME = "core virtual-time"
 HOUR, DAY = 3_600_000, 86_400_000
