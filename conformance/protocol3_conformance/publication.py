@@ -35,22 +35,27 @@ def archive(contents: Mapping[str, str]) -> bytes:
     return target.getvalue()
 
 
-def publish(
-    store: Path, source: str, *, number: int, python: str, protocol: int = 3, manifest: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Publish a package of one module; its descriptor. `manifest` replaces members."""
-    program = {"id": f"laboratory-{number}", "version": "1.0.0"}
-    document = {
+def manifest(number: int, python: str, protocol: int = 3) -> dict[str, Any]:
+    """A valid manifest of the program with this number."""
+    return {
         "schema_version": 1,
-        "program": program,
+        "program": {"id": f"laboratory-{number}", "version": "1.0.0"},
         "runtime": {"kind": "python", "python": python, "protocol": protocol},
         "handler": "program:handle",
         "platform": host(),
-        **(manifest or {}),
     }
+
+
+def publish(store: Path, source: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Publish a package of this manifest and one module; its descriptor."""
     content = archive({"ledgence-program.json": json.dumps(document), "program.py": source})
+    return put(store, content, document["program"])
+
+
+def put(store: Path, content: bytes, program: Mapping[str, str]) -> dict[str, Any]:
+    """Write an archive, whatever is in it, into the store; its descriptor."""
     hexadecimal = hashlib.sha256(content).hexdigest()
-    descriptor = {"program": program, "digest": f"sha256:{hexadecimal}", "size": len(content)}
+    descriptor = {"program": dict(program), "digest": f"sha256:{hexadecimal}", "size": len(content)}
     blob = store / "blobs" / f"{hexadecimal}.zip"
     label = store / "programs" / program["id"] / program["version"] / "descriptor.json"
     for path, data in ((blob, content), (label, json.dumps(descriptor, separators=(",", ":")).encode())):

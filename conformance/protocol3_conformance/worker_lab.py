@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -35,7 +35,7 @@ class WorkerLab:
     transcript: Transcript
     coordinator: Coordinator
     _started: list[Process] = field(default_factory=list)
-    _published: list[dict[str, Any]] = field(default_factory=list)
+    _programs: int = 0
     _laboratory: dict[str, Any] | None = None
 
     @classmethod
@@ -78,8 +78,10 @@ class WorkerLab:
             failure.add_note(f"in the case: {name}")
             raise
 
-    def worker(self, *, concurrency: int = 1, acquire_wait_ms: int = 20_000, cache: int = 0) -> Process:
-        """Start a worker."""
+    def worker(
+        self, *, concurrency: int = 1, acquire_wait_ms: int = 20_000, cache: int = 0, store: str = ""
+    ) -> Process:
+        """Start a worker. `store` is another store than the folder."""
         command = self.target.worker
         assert command is not None
         values = {
@@ -87,7 +89,7 @@ class WorkerLab:
             "tenant": SCOPE["tenant_id"],
             "namespace": SCOPE["namespace"],
             "queue": QUEUE,
-            "store": str(self.store),
+            "store": store or str(self.store),
             "cache": str(self.cache(cache)),
             "concurrency": str(concurrency),
             "acquire_wait_ms": str(acquire_wait_ms),
@@ -102,18 +104,18 @@ class WorkerLab:
         return process
 
     def publish(self, source: str, *, protocol: int = 3, **manifest: Any) -> dict[str, Any]:
-        """Publish a package of one module; its descriptor."""
+        """Publish a package of one module; its descriptor. `manifest` replaces members."""
+        return publication.publish(self.store, source, {**self.manifest(protocol), **manifest})
+
+    def publish_archive(self, content: bytes, program: Mapping[str, str]) -> dict[str, Any]:
+        """Publish bytes that claim to be a package; their descriptor."""
+        return publication.put(self.store, content, program)
+
+    def manifest(self, protocol: int = 3) -> dict[str, Any]:
+        """A valid manifest of a program that nothing else is called like."""
         assert self.target.worker is not None
-        descriptor = publication.publish(
-            self.store,
-            source,
-            number=len(self._published),
-            python=self.target.worker.python_version,
-            protocol=protocol,
-            manifest=manifest,
-        )
-        self._published.append(descriptor)
-        return descriptor
+        self._programs += 1
+        return publication.manifest(self._programs, self.target.worker.python_version, protocol)
 
     def laboratory(self) -> dict[str, Any]:
         """The descriptor of the program that runs the code that is sent."""

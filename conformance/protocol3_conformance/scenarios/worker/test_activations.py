@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from protocol3_conformance.bounds import bound
 from protocol3_conformance.roles.coordinator import COMMITS, CONTEXTS, FORKS, RENEWALS, losing, refusing, replying
 from protocol3_conformance.scenarios.worker import worker_check
 from protocol3_conformance.scenarios.worker.test_outcomes import RAW
@@ -142,6 +143,24 @@ async def test_wrong_receipts(lab: WorkerLab) -> None:
             attempt = await lab.activation(code)
             assert await lab.coordinator.settled(attempt) == ("protocol", "execution", True)
             assert len(lab.coordinator.sent(path)) == before + 1
+    await lab.stopped(worker)
+
+
+@worker_check("worker-activation/permission-ends-first", cites=["WRK-085", "WRK-062", "WRK-036"])
+async def test_permission_ends_first(lab: WorkerLab) -> None:
+    """A request that is pending when the permission ends gets no acknowledgement; the process is retired."""
+    mark = lab.mark("acknowledged")
+    lab.coordinator.script(COMMITS, *refusing("unavailable", times=400))
+    attempt = await lab.activation(f"await ctx.local('k', add, x=1)\nopen({str(mark)!r}, 'w')\nreturn ctx.complete(1)")
+    attempt.execution_ms = bound("SAFETY_MARGIN_MS") + 1500
+    worker = lab.worker()
+    assert await lab.coordinator.settled(attempt) == ("timed_out", "execution", True)
+    assert len(set(lab.coordinator.bodies(COMMITS))) == 1
+    assert not mark.exists()
+    lab.coordinator.unscript()
+    after = await lab.task("return 1")
+    await lab.coordinator.settled(after)
+    assert after.report["reused_process"] is False
     await lab.stopped(worker)
 
 

@@ -63,7 +63,10 @@ async def test_results(lab: WorkerLab) -> None:
     await lab.stopped(worker)
 
 
-@worker_check("worker-outcome/preparation", cites=["WRK-048", "WRK-049", "WRK-056", "PKG-012", "PKG-004", "PKG-006"])
+@worker_check(
+    "worker-outcome/preparation",
+    cites=["WRK-048", "WRK-049", "WRK-056", "WRK-064", "RUN-067", "PKG-012", "PKG-004", "PKG-006"],
+)
 async def test_preparation(lab: WorkerLab) -> None:
     """A package that is missing, damaged, over its size or for another platform fails in preparation, not started."""
     worker = lab.worker()

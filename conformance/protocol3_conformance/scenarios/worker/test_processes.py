@@ -109,7 +109,7 @@ async def test_waiting_poll(lab: WorkerLab) -> None:
             assert await worker.ended() == 0
 
 
-@worker_check("worker-stop/assigned-meanwhile", cites=["WRK-052", "WRK-090"])
+@worker_check("worker-stop/assigned-meanwhile", cites=["WRK-052", "WRK-055", "WRK-090"])
 async def test_assigned_meanwhile(lab: WorkerLab) -> None:
     """What the reconciliation brings is not run: it is reported as cancelled in admission."""
     worker = lab.worker()

@@ -13,17 +13,19 @@ from protocol3_conformance.roles.coordinator import (
     RENEWALS,
     SCOPE,
     SESSIONS,
+    Attempt,
     losing,
     refusing,
     replying,
     sending,
 )
 from protocol3_conformance.scenarios.worker import worker_check
+from protocol3_conformance.wire.faults import NotDetermined
 from protocol3_conformance.wire.strict_json import JsonValue, same
 from protocol3_conformance.worker_lab import QUEUE, WorkerLab
 
 
-@worker_check("worker-session/opens-one", cites=["WRK-001", "WRK-004", "WRK-005", "WRK-093"])
+@worker_check("worker-session/opens-one", cites=["WRK-001", "WRK-002", "WRK-004", "WRK-005", "WRK-093"])
 async def test_opens_one(lab: WorkerLab) -> None:
     """One session with scope, queue and N; N consumers from 0, each with a sequence that starts at 1."""
     worker = lab.worker(concurrency=3)
@@ -105,7 +107,11 @@ async def test_empty(lab: WorkerLab) -> None:
     await lab.stopped(worker)
 
 
-@worker_check("worker-acquisition/wrong-assignments", cites=["WRK-009", "WRK-010", "DLV-040"], slow=True)
+@worker_check(
+    "worker-acquisition/wrong-assignments",
+    cites=["WRK-009", "WRK-010", "DLV-040", "PKG-029", "PKG-030", "PKG-031"],
+    slow=True,
+)
 async def test_wrong_assignments(lab: WorkerLab) -> None:
     """Another sequence, or an assignment that does not fit, is fatal: nothing of it is run, the poll is reconciled."""
 
@@ -117,6 +123,9 @@ async def test_wrong_assignments(lab: WorkerLab) -> None:
 
     def event(**changes: Any) -> Any:
         return lambda reply: reply["assignment"]["event"].update(changes)
+
+    def descriptor(**changes: Any) -> Any:
+        return lambda reply: reply["assignment"]["descriptor"].update(changes)
 
     def both(**changes: Any) -> Any:
         def change(reply: JsonValue) -> None:
@@ -136,7 +145,10 @@ async def test_wrong_assignments(lab: WorkerLab) -> None:
         "a number that is not the generation": event(ldgattemptno=2),
         "an authority of another owner": authority(owner={**SCOPE_OWNER, "lease_id": "other"}),
         "a marker of another task": lambda reply: reply["assignment"].update(workflow_activation_id="task_9"),
-        "no digest": lambda reply: reply["assignment"]["descriptor"].update(digest="sha256:x"),
+        "no digest": descriptor(digest="sha256:x"),
+        "a digest in capitals": descriptor(digest=f"sha256:{'AB' * 32}"),
+        "a package of no size": descriptor(size=0),
+        "a descriptor with another member": descriptor(extra=1),
     }
     for number, (name, change) in enumerate(cases.items()):
         with lab.case(name):
@@ -231,6 +243,57 @@ async def test_one_cache(lab: WorkerLab) -> None:
     assert len(lab.coordinator.sent(ACQUISITIONS)) == sessions
     assert first.alive
     await lab.stopped(first)
+
+
+@worker_check("worker-session/after-a-crash", cites=["WRK-077", "WRK-005", "WRK-003"])
+async def test_after_a_crash(lab: WorkerLab) -> None:
+    """A worker in the place of a killed one opens a session of its own and counts from 1; nothing is reported twice."""
+    first = lab.worker()
+    attempt = await lab.task(lab.sleeping("running"))
+    await lab.reached(first, "running")
+    first.kill()
+    before = len(lab.coordinator.sent(ACQUISITIONS))
+    second = lab.worker()
+    await lab.polling(before + 1)
+    assert len(lab.coordinator.sent(SESSIONS)) == 2
+    assert lab.coordinator.sent(ACQUISITIONS)[before]["sequence"] == 1
+    delivery = await lab.stopped(second)
+    assert (delivery["settled_attempts"], attempt.settlements) == (0, [])
+
+
+@worker_check("worker-session/settings-out-of-range", cites=["WRK-098"])
+async def test_settings_out_of_range(lab: WorkerLab) -> None:
+    """Concurrency and acquire wait outside their ranges are refused before anything is asked; their ends are taken."""
+    wait = bound("MAX_WAIT_MS")
+    assert lab.target.worker is not None
+    if missing := sorted({"concurrency", "acquire_wait_ms"} - lab.target.worker.placeholders):
+        raise NotDetermined(f"the command has no {', '.join(missing)}")
+    for concurrency, acquire_wait_ms in ((0, wait), (1025, wait), (1, -1), (1, wait + 1)):
+        with lab.case(f"concurrency {concurrency}, acquire wait {acquire_wait_ms}"):
+            worker = lab.worker(concurrency=concurrency, acquire_wait_ms=acquire_wait_ms)
+            assert await worker.ended() != 0
+            assert lab.coordinator.sent(SESSIONS) == []
+    worker = lab.worker(concurrency=1024, acquire_wait_ms=wait)
+    await lab.coordinator.until("a session", lambda: lab.coordinator.sent(SESSIONS))
+    assert lab.coordinator.sent(SESSIONS)[0]["concurrency"] == 1024
+    worker.kill()
+
+
+@worker_check("worker-acquisition/owned-already", cites=["WRK-055", "WRK-023"])
+async def test_owned_already(lab: WorkerLab) -> None:
+    """An attempt that another consumer of the worker owns is refused in admission; the one that runs goes on."""
+    worker = lab.worker(concurrency=2)
+    attempt = await lab.task(lab.sleeping("running"))
+    await lab.reached(worker, "running")
+    twin = Attempt(assignment=copy.deepcopy(attempt.assignment))
+    twin.owner["lease_id"] = "other"
+    name = attempt.owner["attempt_id"]
+    lab.coordinator.attempts[name] = twin
+    await lab.coordinator.offer(twin)
+    assert await lab.coordinator.settled(twin) == ("invalid_input", "admission", False)
+    lab.coordinator.attempts[name] = attempt
+    await lab.stopped(worker)
+    assert attempt.told() == ("cancelled", "execution", True)
 
 
 @worker_check("worker-acquisition/silent-exchange", cites=["WRK-007", "HTTP-080"], slow=True)
