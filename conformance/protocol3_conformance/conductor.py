@@ -73,9 +73,13 @@ class Conductor:
             self._slow += scenario.slow
             self._runs[scenario.check_id] = asyncio.run_coroutine_threadsafe(self._conduct(scenario), self._loop)
 
+    def ended(self) -> list[Run]:
+        """The scenarios that have ended, in the order in which they began."""
+        return [run.result() for run in self._runs.values() if run.done()]
+
     def progress(self) -> Progress:
         """How far the scenarios are."""
-        ended = [run.result() for run in self._runs.values() if run.done()]
+        ended = self.ended()
         failed = sum(isinstance(run.error, AssertionError) for run in ended)
         slow = sum(run.scenario.slow for run in ended)
         return Progress(total=len(self._runs), slow=self._slow, ended=len(ended), ended_slow=slow, failed=failed)

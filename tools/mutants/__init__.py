@@ -1,0 +1,1 @@
+"""Broken implementations that the conformance suite must catch: `./dev mutants`, conformance/mutants/README.md."""
