@@ -2,12 +2,15 @@
 
     python tools/run_conformance.py [--break NAME] [--bound] [--test-controls] [--orders] [--only-serve]
                                     [--database-url URL] [--processes N] [PYTEST ARGUMENTS …]
+    python tools/run_conformance.py --restarts [--test-controls] […]
     python tools/run_conformance.py --runtime HELPER [PYTEST ARGUMENTS …]
     python tools/run_conformance.py --worker HELPER [PYTEST ARGUMENTS …]
 
 The exit code is pytest's. `--break` puts the breaking proxy in front, `--bound` binds the server to one scope,
 `--test-controls` offers and claims the testing profiles, so that hardly anything waits in real time, `--only-serve`
-prints the URL and serves until standard input ends. All checks score, those after the revision too.
+prints the URL and serves until standard input ends. `--restarts` keeps the data in a folder and names commands that
+kill the server and start it again, so that it really dies at the crash points. All checks score, those after the
+revision too.
 
 `--database-url` judges a coordinator on a PostgreSQL that runs already, `--processes` several coordinators on one
 database, behind an address that gives each new connection to the next of them.
@@ -34,6 +37,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from protocol3.store.embedded import EmbeddedPostgres
+from system import System, temporary_folder
 
 ROOT = Path(__file__).parent.parent
 SUITE = ROOT / "conformance" / "protocol3_conformance" / "scenarios"
@@ -102,6 +106,27 @@ def coordinator(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 @contextmanager
+def restartable(*, controls: bool) -> Iterator[str]:
+    """The target file of a fresh coordinator that can be killed and started again."""
+    with temporary_folder("conformance") as folder:
+        export = protocol3("fixtures", "export", str(folder))
+        subprocess.run(export, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+        system = System(folder)
+        testing = ["--test-controls"] if controls else []
+        serve = protocol3(*system.coordinator("--log-level", "warning", *testing))
+        served = [sys.executable, str(ROOT / "tools" / "served.py")]
+        commands = {"start": [*served, "start", str(folder), *serve], "kill": [*served, "kill", str(folder)]}
+        told = [f"{name} = {json.dumps(shlex.join(words))}" for name, words in commands.items()]
+        file = folder / "target.toml"
+        file.write_text("\n".join([f'url = "{system.url}"', "[commands]", *told, ""]))
+        try:
+            subprocess.run(commands["start"], check=True, env=ENVIRONMENT)
+            yield str(file)
+        finally:
+            subprocess.run([*served, "stop", str(folder)], check=True)
+
+
+@contextmanager
 def target(arguments: argparse.Namespace) -> Iterator[str]:
     with coordinator(arguments) as url:
         if arguments.breaking is None:
@@ -165,6 +190,7 @@ def main() -> int:
     )
     parser.add_argument("--database-url", metavar="URL", help="a PostgreSQL that runs already; it is migrated")
     parser.add_argument("--processes", metavar="N", type=int, default=1, help="so many coordinators on one database")
+    parser.add_argument("--restarts", action="store_true", help="let the server be killed and started again")
     parser.add_argument("--only-serve", action="store_true", help="print the URL, serve until standard input ends")
     parser.add_argument("--orders", action="store_true", help="twice, shuffled, each file alone")
     parser.add_argument("--runtime", metavar="HELPER", help="judge program processes: ours, or a release")
@@ -175,6 +201,10 @@ def main() -> int:
             runtime = ["--runtime-command", runtime_command(bootstrap)] if arguments.runtime else []
             worker = ["--worker-command", worker_command(bootstrap)] if arguments.worker else []
             return judge(ROOT / "conformance", *runtime, *worker, *pytest_arguments)
+    profile = ["--profile", CLAIMED, "--with-expiry"] if arguments.test_controls else []
+    if arguments.restarts:
+        with restartable(controls=arguments.test_controls) as file:
+            return judge(ROOT / "conformance", "--target-file", file, *profile, *pytest_arguments)
     with target(arguments) as url:
         if arguments.only_serve:
             sys.stdout.write(f"{url}\n")
@@ -182,9 +212,7 @@ def main() -> int:
             sys.stdin.read()
             return 0
         scope = ["--scope", "/".join(SCOPE)] if arguments.bound else []
-        if arguments.test_controls:
-            scope += ["--profile", CLAIMED, "--with-expiry"]
-        common = ["--target", url, *scope, *pytest_arguments]
+        common = ["--target", url, *scope, *profile, *pytest_arguments]
         return in_every_order(common) if arguments.orders else judge(ROOT / "conformance", *common)
 
 

@@ -9,10 +9,13 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field
+from typing import Any
 
+from protocol3_conformance.crashes.outage import Outage
+from protocol3_conformance.lab import Lab
 from protocol3_conformance.labs import open_lab
 from protocol3_conformance.scenario import Scenario
 from protocol3_conformance.target import Target
@@ -34,6 +37,7 @@ class Run:
     scenario: Scenario
     transcript: Transcript = field(default_factory=Transcript)
     error: BaseException | None = None
+    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     attempts: int = 1
     flaky: bool = False
@@ -66,12 +70,39 @@ class Conductor:
         self._runs: dict[str, Future[Run]] = {}
 
     def start(self, scenarios: Iterable[Scenario]) -> None:
-        """Begin all of them, slow ones first, else in the order given. More may be begun later."""
+        """Begin all of them, slow ones first, else in the order given. More may be begun later.
+
+        Those in which the target dies begin when all others have ended, together: one death serves them all.
+        """
         if not self._thread.is_alive():
             self._thread.start()
-        for scenario in sorted(scenarios, key=lambda one: not one.slow):
+        chosen = sorted(scenarios, key=lambda one: not one.slow)
+        deadly = [one for one in chosen if one.deadly and self._target.power]
+        for scenario in chosen:
             self._slow += scenario.slow
-            self._runs[scenario.check_id] = asyncio.run_coroutine_threadsafe(self._conduct(scenario), self._loop)
+            if scenario not in deadly:
+                self._begin(scenario, self._conduct(scenario))
+        if deadly:
+            before = list(self._runs.values())
+            gate = asyncio.run_coroutine_threadsafe(self._all_ended(before), self._loop)
+            outage = Outage(self._target, [one.check_id for one in deadly])
+            for scenario in deadly:
+                self._begin(scenario, self._conduct_last(scenario, gate, outage))
+
+    def _begin(self, scenario: Scenario, conducting: Coroutine[Any, Any, Run]) -> None:
+        self._runs[scenario.check_id] = asyncio.run_coroutine_threadsafe(conducting, self._loop)
+
+    @staticmethod
+    async def _all_ended(runs: list[Future[Run]]) -> None:
+        await asyncio.gather(*map(asyncio.wrap_future, runs), return_exceptions=True)
+
+    async def _conduct_last(self, scenario: Scenario, gate: Future[None], outage: Outage) -> Run:
+        """All at once, for they wait for each other."""
+        await asyncio.shield(asyncio.wrap_future(gate))
+        try:
+            return await self._conduct(scenario, outage)
+        finally:
+            await outage.leave(scenario.check_id)
 
     def ended(self) -> list[Run]:
         """The scenarios that have ended, in the order in which they began."""
@@ -108,10 +139,11 @@ class Conductor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _conduct(self, scenario: Scenario) -> Run:
-        async with contextlib.nullcontext() if scenario.slow else self._active:
-            first = again = await self._attempt(scenario, self._target)
-            while isinstance(again.error, AssertionError) and first.attempts < self._allowed(scenario):
+    async def _conduct(self, scenario: Scenario, outage: Outage | None = None) -> Run:
+        async with contextlib.nullcontext() if scenario.slow or outage else self._active:
+            allowed = 1 if outage else self._allowed(scenario)  # the target dies but once
+            first = again = await self._attempt(scenario, self._target, outage)
+            while isinstance(again.error, AssertionError) and first.attempts < allowed:
                 again = await self._attempt(scenario, self._target.renamed())
                 first.attempts += 1
                 first.flaky = again.error is None
@@ -120,12 +152,12 @@ class Conductor:
     def _allowed(self, scenario: Scenario) -> int:
         return ATTEMPTS if scenario.check_id in self._flaky else 1
 
-    async def _attempt(self, scenario: Scenario, target: Target) -> Run:
+    async def _attempt(self, scenario: Scenario, target: Target, outage: Outage | None = None) -> Run:
         run = Run(scenario)
         began = time.monotonic()
         try:
             self._refuse_a_silent_target()
-            await self._perform(run, target)
+            await self._perform(run, target, outage)
         except (asyncio.CancelledError, CancelledError):
             raise
         except BaseException as error:  # noqa: BLE001 - the main thread raises it again
@@ -146,10 +178,12 @@ class Conductor:
         if self._silent >= self._target.concurrency:
             raise NotDetermined(f"the target has not answered {self._silent} checks in a row; is it still running?")
 
-    async def _perform(self, run: Run, target: Target) -> None:
+    async def _perform(self, run: Run, target: Target, outage: Outage | None) -> None:
         limit = target.patience.scenario
-        async with open_lab(run.scenario, target) as lab:
+        async with open_lab(run.scenario, target, outage) as lab:
             run.transcript = lab.transcript
+            if isinstance(lab, Lab):
+                run.notes = lab.notes
             try:
                 async with asyncio.timeout(limit):
                     await run.scenario.body(lab)

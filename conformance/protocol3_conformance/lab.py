@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from protocol3_conformance.crashes.outage import Outage
 from protocol3_conformance.roles.client import Client
 from protocol3_conformance.roles.controls import Controls
 from protocol3_conformance.roles.worker import CONSUMERS, Worker
@@ -27,13 +28,15 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 class Lab:
     """One scenario's view of the target. Everything it names is its own; nothing is shared with another scenario.
 
-    `random` is seeded by `--seed` and the check ID, so that a run can be repeated.
+    `random` is seeded by `--seed` and the check ID, so that a run can be repeated. `outage` is when the target dies,
+    None where it does not. `notes` go into the report.
     """
 
     target: Target
     check_id: str
     peer: Peer
     random: random.Random
+    outage: Outage | None = None
     notes: list[str] = field(default_factory=list)
     controls: Controls = field(init=False)
     _counter: int = 0
@@ -43,9 +46,10 @@ class Lab:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, target: Target, check_id: str) -> AsyncIterator[Lab]:
+    async def open(cls, target: Target, check_id: str, outage: Outage | None = None) -> AsyncIterator[Lab]:
         peer = Peer(endpoint=target.endpoint, ids=target.ids, seconds=target.patience.exchange)
-        lab = cls(target=target, check_id=check_id, peer=peer, random=random.Random(f"{target.seed}:{check_id}"))  # noqa: S311 - not for secrets
+        chosen = random.Random(f"{target.seed}:{check_id}")  # noqa: S311 - not for secrets
+        lab = cls(target=target, check_id=check_id, peer=peer, random=chosen, outage=outage)
         try:
             yield lab
         finally:

@@ -12,9 +12,11 @@ import pytest
 
 from protocol3_conformance import target_file
 from protocol3_conformance.commands import BadCommand, RuntimeCommand, WorkerCommand
+from protocol3_conformance.crashes.power import Power
 from protocol3_conformance.revision import CURRENT
 from protocol3_conformance.target import (
     COORDINATOR,
+    FAULTS,
     NOWHERE,
     PROFILES,
     ROLES,
@@ -102,6 +104,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--report-md": {"metavar": "FILE", "help": "write the verdict as Markdown"},
     "--report-badge": {"metavar": "FILE", "help": "write the verdict as an endpoint of shields.io badges"},
     "--list": {"action": "store_true", "dest": "list_checks", "help": "print the checks and stop"},
+    "--list-crash-points": {
+        "action": "store_true",
+        "help": "print the crash points, with the way to each on the target if one is named, and stop",
+    },
     "--explain": {"metavar": "REQ-ID", "help": "print a requirement and the checks that cite it, and stop"},
 }
 
@@ -126,9 +132,9 @@ def choose_seed(config: pytest.Config) -> None:
 def target_of(config: pytest.Config) -> Target:
     """The target that options and target file describe. Raises UsageError in one sentence."""
     option, described = config.option, _described(config)
-    url = _given(config, COORDINATOR)
-    runtime = _command("--runtime-command", _given(config, RUNTIME), RuntimeCommand.parse)
-    worker = _command("--worker-command", _given(config, WORKER), WorkerCommand.parse)
+    url = given(config, COORDINATOR)
+    runtime = _command("--runtime-command", given(config, RUNTIME), RuntimeCommand.parse)
+    worker = _command("--worker-command", given(config, WORKER), WorkerCommand.parse)
     if not (url or runtime or worker):
         raise pytest.UsageError(NO_TARGET)
     patience = _first(option.patience, described.get("patience"), 1.0)
@@ -155,6 +161,7 @@ def target_of(config: pytest.Config) -> Target:
         name=described.get("name"),
         version=described.get("version"),
         commands=described.get("commands", {}),
+        power=_power(config, described),
         runtime=runtime,
         worker=worker,
     )
@@ -162,10 +169,10 @@ def target_of(config: pytest.Config) -> Target:
 
 def roles_of(config: pytest.Config) -> frozenset[str]:
     """The roles that something is named for; all of them when nothing is."""
-    return frozenset(role for role in ROLES if _given(config, role)) or frozenset(ROLES)
+    return frozenset(role for role in ROLES if given(config, role)) or frozenset(ROLES)
 
 
-def _given(config: pytest.Config, role: str) -> str | None:
+def given(config: pytest.Config, role: str) -> str | None:
     """The URL or command of what is judged in this role. One that is named as an option stands alone."""
     option, described = config.option, _described(config)
     options = {COORDINATOR: option.target, RUNTIME: option.runtime_command, WORKER: option.worker_command}
@@ -179,6 +186,20 @@ def _command(name: str, text: str | None, parse: Callable[[str], Command]) -> Co
         return None if text is None else parse(text)
     except BadCommand as error:
         raise pytest.UsageError(f"{name}: {error}") from None
+
+
+def _power(config: pytest.Config, described: dict[str, Any]) -> Power | None:
+    """What kills and starts the target; nothing where several processes share the run, for each would kill the others'.
+
+    Raises UsageError.
+    """
+    if hasattr(config, "workerinput"):
+        return None
+    claimed = config.option.profile.split(",") if config.option.profile else described.get("profiles", ())
+    try:
+        return Power.of(described.get("commands", {}), dies_at_command=FAULTS in claimed)
+    except ValueError as error:
+        raise pytest.UsageError(f"--target-file {config.option.target_file}: commands: {error}") from None
 
 
 def with_expiry(config: pytest.Config) -> bool:

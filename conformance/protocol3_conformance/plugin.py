@@ -18,12 +18,21 @@ import pytest
 import protocol3_conformance.rewriting  # noqa: F401 - for its effect on the imports below  # isort: split
 from protocol3_conformance import catalogue, progress
 from protocol3_conformance.conductor import Conductor, Run
-from protocol3_conformance.options import add_options, choose_seed, rerun_command, roles_of, target_of, with_expiry
+from protocol3_conformance.crashes import points
+from protocol3_conformance.options import (
+    add_options,
+    choose_seed,
+    given,
+    rerun_command,
+    roles_of,
+    target_of,
+    with_expiry,
+)
 from protocol3_conformance.readiness import Foreign, Unusable, readiness
 from protocol3_conformance.recorder import ATTACHED, Recorder
 from protocol3_conformance.scenario import ATTRIBUTE, Scenario
 from protocol3_conformance.smoke import SMOKE
-from protocol3_conformance.target import COORDINATOR, EXPIRY, Target
+from protocol3_conformance.target import COORDINATOR, EXPIRY, ROLES, Target
 from protocol3_conformance.verdict import (
     Outcome,
     State,
@@ -90,7 +99,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """With xdist only the controlling process asks whether the target is ready, before it starts the others."""
     config = session.config
     option = config.option
-    alone = not getattr(option, "numprocesses", None) or option.collectonly or option.list_checks or option.explain
+    alone = not getattr(option, "numprocesses", None) or option.collectonly or _only_prints(config)
     if not alone and names_the_suite(config):
         _readiness(target_of(config))
 
@@ -127,7 +136,7 @@ def _chosen(config: pytest.Config, scenarios: list[Scenario]) -> set[str]:
         wanted &= set(SMOKE)
     roles = roles_of(config)
     wanted &= {one.check_id for one in scenarios if one.role in roles}
-    named = option.check or option.requirement or option.list_checks or option.explain
+    named = option.check or option.requirement or _only_prints(config)
     if named or not scenarios or with_expiry(config):
         return wanted
     return wanted - {one.check_id for one in scenarios if EXPIRY in one.profiles}
@@ -135,11 +144,11 @@ def _chosen(config: pytest.Config, scenarios: list[Scenario]) -> set[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Conduct the scenarios while pytest asks for one result after the other; `--list` and `--explain` only print."""
+    """Conduct the scenarios while pytest asks for one result after the other; some options only print."""
     config, shared = session.config, session.config.stash[SESSION]
     option = config.option
     scenarios = scenarios_of(session.items)
-    if option.list_checks or option.explain:
+    if _only_prints(config):
         _print(config, scenarios)
         session.items.clear()
         return (yield)
@@ -180,10 +189,19 @@ def _partial(config: pytest.Config) -> bool:
     return bool(selective or option.no_smoke or hasattr(config, "workerinput"))
 
 
+def _only_prints(config: pytest.Config) -> bool:
+    option = config.option
+    return bool(option.list_checks or option.list_crash_points or option.explain)
+
+
 def _print(config: pytest.Config, scenarios: list[Scenario]) -> None:
     wanted = config.option.explain
     try:
-        text = catalogue.explanation(wanted, scenarios) if wanted else catalogue.listing(scenarios)
+        if config.option.list_crash_points:
+            target = target_of(config) if any(given(config, role) for role in ROLES) else None
+            text = points.listing((one.point for one in scenarios if one.point), target)
+        else:
+            text = catalogue.explanation(wanted, scenarios) if wanted else catalogue.listing(scenarios)
     except catalogue.UnknownName as error:
         raise pytest.UsageError(str(error)) from None
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")

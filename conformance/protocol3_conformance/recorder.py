@@ -15,7 +15,7 @@ from protocol3_conformance import baseline, catalogue
 from protocol3_conformance.options import roles_of, target_of, whole_command, with_expiry
 from protocol3_conformance.report import document, writers
 from protocol3_conformance.revision import Revision, UnknownRevision, revision
-from protocol3_conformance.target import EXPIRY
+from protocol3_conformance.target import EXPIRY, RESTART
 from protocol3_conformance.verdict import Outcome, State, exit_code
 
 ATTACHED = "protocol3_outcome"
@@ -138,6 +138,11 @@ class Recorder:
                 yield f"failed, not scored by revision {self._revision.name}: {outcome.check_id}"
         for check_id in self._stale:
             yield f"known failure that did not fail: {check_id}; take it out of {self._config.option.baseline}"
+        if unreached := [one for one in self._outcomes if RESTART in one.profiles and one.state is State.NOT_CLAIMED]:
+            yield (
+                f"{len(unreached)} checks need the target to be killed and started again: name commands in "
+                "--target-file, and one process only (no -n)"
+            )
         everything = catalogue.everything()
         judged = {outcome.check_id for outcome in self._outcomes}
         due = [one for one in everything.values() if EXPIRY in one.profiles and one.role in roles_of(self._config)]

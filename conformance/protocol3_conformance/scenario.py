@@ -8,8 +8,9 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from protocol3_conformance.crashes.points import NEED_ALONE, Point
 from protocol3_conformance.requirements import requirements
-from protocol3_conformance.target import ANY_SCOPE, COORDINATOR, EXPIRY, FIXED_SCOPE, PROFILES, ROLES, TESTING
+from protocol3_conformance.target import CONDITIONS, COORDINATOR, EXPIRY, PROFILES, RESTART, ROLES, TESTING
 
 Body = Callable[..., Awaitable[None]]
 """Takes the lab of its role: `Lab`, `RuntimeLab` or `WorkerLab`."""
@@ -28,15 +29,28 @@ class Scenario:
     role: str
     slow: bool
     body: Body
+    point: Point | None = None
+
+    @property
+    def deadly(self) -> bool:
+        """Whether the target may die in it: on a target that can be restarted, others must have ended before."""
+        return RESTART in self.profiles or (self.point is not None and self.point.place in NEED_ALONE)
 
 
 def scenario(
-    check_id: str, *, cites: list[str], profile: str = "core", role: str = COORDINATOR, slow: bool = False
+    check_id: str,
+    *,
+    cites: list[str],
+    profile: str = "core",
+    role: str = COORDINATOR,
+    slow: bool = False,
+    point: Point | None = None,
 ) -> Callable[[Body], Body]:
     """Declare a check. The docstring's first line is its title.
 
     `profile` may name several and conditions of the run (see `target`), separated by blanks; the check applies when all
-    hold. `role` is what it judges. `slow` starts it first: it waits in real time.
+    hold. `role` is what it judges. `slow` starts it first: it waits in real time. `point` is the crash point that it is
+    about.
     Raises ValueError for an unknown requirement or profile, or an ill-formed check ID.
     """
     if not CHECK_ID.fullmatch(check_id):
@@ -46,7 +60,7 @@ def scenario(
     if not cites:
         raise ValueError(f"{check_id} cites no requirement")
     profiles = tuple(profile.split())
-    if unknown := [name for name in profiles if name not in (*PROFILES, *TESTING, FIXED_SCOPE, ANY_SCOPE, EXPIRY)]:
+    if unknown := [name for name in profiles if name not in (*PROFILES, *TESTING, *CONDITIONS)]:
         raise ValueError(f"{check_id} names profiles that do not exist: {', '.join(unknown)}")
 
     if role not in ROLES:
@@ -69,6 +83,7 @@ def scenario(
             role=role,
             slow=slow or EXPIRY in profiles,
             body=body,
+            point=point,
         )
         setattr(shell, ATTRIBUTE, declared)
         return shell  # type: ignore[return-value]  # a plain function stands for the coroutine

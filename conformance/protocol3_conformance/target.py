@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.commands import RuntimeCommand, WorkerCommand
+from protocol3_conformance.crashes.power import Power
 from protocol3_conformance.wire.exchange import RequestIds
 from protocol3_conformance.wire.peer import Endpoint
 
@@ -22,8 +23,9 @@ CLAIMABLE = (*PROFILES[1:], *TESTING)
 COORDINATOR, WORKER, RUNTIME = ROLES = ("coordinator", "worker", "runtime")
 """What can be judged: a service at a URL, a worker or a program process started by a command."""
 
-FIXED_SCOPE, ANY_SCOPE, EXPIRY = "fixed-scope", "any-scope", "expiry"
-"""Conditions of the run beside the profiles: whether one scope is served, and whether leases may run out meanwhile."""
+CONDITIONS = FIXED_SCOPE, ANY_SCOPE, EXPIRY, RESTART = ("fixed-scope", "any-scope", "expiry", "restart")
+"""Conditions of the run beside the profiles: whether one scope is served, whether leases may run out meanwhile, whether
+the target can be killed and started again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,11 @@ class Patience:
     def progress(self) -> float:
         """Until a background step of the service must have become visible; no bound is published, so it is wide."""
         return 20 * self.factor
+
+    @property
+    def restart(self) -> float:
+        """From a start command until the target is ready."""
+        return 60 * self.factor
 
     @property
     def scenario(self) -> float:
@@ -63,7 +70,8 @@ class Target:
 
     `scope` is its fixed (tenant, namespace), or None when it serves any scope. `program` is an ID and version that its
     program store resolves. `queue` begins the names of all queues. `name` and `version` are what its owner says of it.
-    `commands` start, kill and restart it. `run` tells this run's names apart from those of every other run.
+    `commands` are those of its description; `power` those that kill it and start it again, None where they do not
+    suffice. `run` tells this run's names apart from those of every other run.
     """
 
     endpoint: Endpoint
@@ -78,6 +86,7 @@ class Target:
     name: str | None = None
     version: str | None = None
     commands: Mapping[str, str] = field(default_factory=dict)
+    power: Power | None = None
     runtime: RuntimeCommand | None = None
     worker: WorkerCommand | None = None
     run: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -108,6 +117,8 @@ class Target:
         """Whether a scenario that needs this profile or condition applies."""
         if profile in (FIXED_SCOPE, ANY_SCOPE):
             return (self.scope is not None) == (profile == FIXED_SCOPE)
+        if profile == RESTART:
+            return self.power is not None
         if profile == VIRTUAL_TIME:
             return self.moves_time
         return self.with_expiry or self.moves_time if profile == EXPIRY else profile in self.profiles

@@ -47,6 +47,7 @@ class Outcome:
     `broken` are the requirements that a failure is about: those that the wire layer named, else all cited ones.
     `scored` is false for a check that the spec revision of the run does not know. `timeline` is kept of failures and
     races, `exchanges_shown` (see Transcript.to_json) of failures. `flaky`: it failed and held later.
+    `notes`, such as how a crash point was reached, judge nothing.
     """
 
     check_id: str
@@ -63,6 +64,7 @@ class Outcome:
     known: str | None = None
     attempts: int = 1
     flaky: bool = False
+    notes: list[str] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
     timeline: list[dict[str, Any]] = field(default_factory=list)
     exchanges_shown: list[dict[str, Any]] = field(default_factory=list)
@@ -112,6 +114,7 @@ def outcome_of(run: Run) -> Outcome:
         exchanges=len(run.transcript.exchanges),
         attempts=run.attempts,
         flaky=run.flaky,
+        notes=run.notes,
         measurements=run.transcript.measurements,
         timeline=run.transcript.timeline() if bad or race else [],
         exchanges_shown=run.transcript.to_json() if bad else [],

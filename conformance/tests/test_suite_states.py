@@ -167,7 +167,18 @@ def test_the_first_look_is_small_and_touches_every_quick_subject() -> None:
     assert set(SMOKE) <= set(SUITE)
     assert not [name for name in SMOKE if SUITE[name].slow]
     subjects = {name.partition("/")[0] for name, one in SUITE.items() if one.role == COORDINATOR}
-    deeper = {"races", "contests", "expiry", "text", "activation", "order", "virtual-time", "faults", "workflow-time"}
+    deeper = {
+        "races",
+        "contests",
+        "crashes",
+        "expiry",
+        "text",
+        "activation",
+        "order",
+        "virtual-time",
+        "faults",
+        "workflow-time",
+    }
     assert subjects - {name.partition("/")[0] for name in SMOKE} <= deeper
 
 

@@ -22,6 +22,8 @@ READING = {"now", "next_due", "live_attempts"}
 RULE = {"id", "match", "skip", "times", "where", "act", "hits"}
 HOLD: dict[str, JsonValue] = {"kind": "hold"}
 FAIL: dict[str, JsonValue] = {"kind": "fail"}
+CRASH: dict[str, JsonValue] = {"kind": "crash"}
+DROP: dict[str, JsonValue] = {"kind": "drop"}
 PASS: dict[str, JsonValue] = {"kind": "delay", "ms": 0}
 """Disturbs nothing: a rule with it counts who came by."""
 

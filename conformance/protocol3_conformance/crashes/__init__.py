@@ -1,0 +1,1 @@
+"""Crash points of the suite: where the target dies, or a connection does, and how either is brought about."""

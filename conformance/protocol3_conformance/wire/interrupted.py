@@ -1,0 +1,53 @@
+"""A request that is sent whole or by half, and whose reply nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Self
+
+from protocol3_conformance.wire.exchange import Exchange
+from protocol3_conformance.wire.faults import TransportFault
+from protocol3_conformance.wire.http import Connection
+from protocol3_conformance.wire.peer import Peer
+from protocol3_conformance.wire.strict_json import JsonValue, encode
+
+
+@dataclass(slots=True, kw_only=True)
+class Interrupted:
+    """One POST on a connection of its own; the transcript says what became of it."""
+
+    peer: Peer
+    exchange: Exchange
+    connection: Connection
+    data: bytes
+
+    @classmethod
+    async def begin(cls, peer: Peer, path: str, body: JsonValue) -> Self:
+        """Connected, and nothing sent yet."""
+        content = encode(body)
+        exchange = peer.record("POST", path, peer.standard_headers("POST", content), content)
+        connection = await Connection.open(peer.endpoint.host, peer.endpoint.port)
+        return cls(peer=peer, exchange=exchange, connection=connection, data=peer.bytes_of(exchange))
+
+    async def send(self) -> None:
+        await self.connection.send(self.data)
+
+    async def send_half(self) -> None:
+        """The head, and the body but for its second half."""
+        await self.connection.send(self.data[: len(self.data) - len(self.exchange.body) // 2])
+
+    async def due(self) -> None:
+        """Wait for the first byte of the reply, and read no further. Raises TransportFault."""
+        try:
+            async with asyncio.timeout(self.peer.seconds):
+                await self.connection.first_byte()
+        except TimeoutError:
+            self.cut(f"nothing came within {self.peer.seconds:g} s")
+            raise TransportFault(f"POST {self.exchange.path}: {self.exchange.fault}") from None
+
+    def cut(self, why: str) -> None:
+        """Drop the connection."""
+        self.exchange.fault = why
+        self.exchange.ended_ms = self.peer.now_ms()
+        self.connection.abort()
