@@ -70,11 +70,20 @@ def names_the_suite(config: pytest.Config) -> bool:
     """Whether this run is of scenarios: by a package name, a folder or file of them, or `-p` of this plugin."""
     if __name__ in config.option.plugins:
         return True
-    words = [argument.partition("::")[0] for argument in config.args]
-    if config.option.pyargs and any(word.partition(".")[0] == PACKAGE.name for word in words):
+    named = [argument.partition("::")[0].partition(".")[0] for argument in config.args]
+    if config.option.pyargs and PACKAGE.name in named:
         return True
-    places = [(config.invocation_params.dir / word).resolve() for word in words]
-    return any(PACKAGE.is_relative_to(place) or place.is_relative_to(PACKAGE) for place in places)
+    return any(PACKAGE.is_relative_to(place) or place.is_relative_to(PACKAGE) for place in _places(config))
+
+
+def _names_all_of_it(config: pytest.Config) -> bool:
+    """Whether the whole suite is named, not a file or a check of it. With xdist nobody collects before that counts."""
+    whole = config.option.pyargs and PACKAGE.name in config.args
+    return bool(whole or any(PACKAGE.is_relative_to(place) for place in _places(config))) and not config.option.keyword
+
+
+def _places(config: pytest.Config) -> list[Path]:
+    return [(config.invocation_params.dir / word.partition("::")[0]).resolve() for word in config.args]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,19 +98,35 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """With xdist every process collects all scenarios and conducts its own share; other tests go as xdist likes."""
+    """With xdist every process collects all scenarios and conducts its own share; other tests go as xdist likes.
+
+    What only prints needs no further process.
+    """
     if getattr(config.option, "numprocesses", None) and names_the_suite(config):
-        config.option.dist = "each"
+        config.option.dist = "no" if _only_prints(config) else "each"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """With xdist only the controlling process asks whether the target is ready, before it starts the others."""
+    """With xdist only the controlling process asks whether the target is ready, and looks, before it starts the others.
+
+    When most of the first look fails, the others are left nothing but that.
+    """
     config = session.config
-    option = config.option
-    alone = not getattr(option, "numprocesses", None) or option.collectonly or _only_prints(config)
-    if not alone and names_the_suite(config):
-        _readiness(target_of(config))
+    alone = not getattr(config.option, "numprocesses", None) or config.option.collectonly or _only_prints(config)
+    if alone or not names_the_suite(config):
+        return
+    target, shared = target_of(config), config.stash[SESSION]
+    shared.recorder.begin(())  # a list that cannot be used is told here, not by each process
+    _readiness(target)
+    if _partial(config) or not _names_all_of_it(config):
+        return
+    first = [one for one in catalogue.everything().values() if one.check_id in SMOKE and not _missing(one, target)]
+    conductor = Conductor(target)
+    try:
+        config.option.smoke = not _first_look(shared.recorder, conductor, first if COORDINATOR in target.roles else [])
+    finally:
+        conductor.stop()
 
 
 @pytest.hookimpl(trylast=True)
@@ -120,6 +145,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     worker = getattr(config, "workerinput", None)
     if worker and names_the_suite(config):
         items[:] = items[int(worker["workerid"][2:]) :: worker["workercount"]]
+        # The slow ones begin first and are told last: meanwhile the controlling process shows how far the others are.
+        items.sort(key=lambda item: (one := scenario_of(item)) is not None and one.slow)
 
 
 def _chosen(config: pytest.Config, scenarios: list[Scenario]) -> set[str]:
@@ -170,16 +197,23 @@ def _conduct(session: pytest.Session, conductor: Conductor, scenarios: list[Scen
     """Start the first look, and the others unless it failed; `session.items` is left with what was started."""
     config, option = session.config, session.config.option
     first = [] if _partial(config) else [one for one in scenarios if one.check_id in SMOKE]
-    conductor.start(first)
-    failed = [one for one in first if isinstance(conductor.result(one.check_id).error, AssertionError)]
-    if 2 * len(failed) > len(first):
-        config.stash[SESSION].recorder.stop_after_first_look(len(failed), len(first))
+    if not _first_look(config.stash[SESSION].recorder, conductor, first):
         begun = {one.check_id for one in first}
         session.items[:] = [item for item in session.items if (one := scenario_of(item)) and one.check_id in begun]
         return
     conductor.start([one for one in scenarios if one not in first])
     if not hasattr(config, "workerinput"):
         progress.watch(conductor, stop_after=option.maxfail)
+
+
+def _first_look(recorder: Recorder, conductor: Conductor, first: list[Scenario]) -> bool:
+    """Whether at least half of these hold, so that the others are worth a run."""
+    conductor.start(first)
+    failed = [one for one in first if isinstance(conductor.result(one.check_id).error, AssertionError)]
+    if 2 * len(failed) <= len(first):
+        return True
+    recorder.stop_after_first_look(len(failed), len(first))
+    return False
 
 
 def _partial(config: pytest.Config) -> bool:

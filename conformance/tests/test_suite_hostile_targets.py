@@ -201,9 +201,12 @@ def test_goes_bad_after_the_first_look(
         result.stdout.fnmatch_lines(["*run this check alone*", "*not conformant: 20 failed*"])
 
 
-def test_a_run_ends_with_a_first_look_that_failed(pytester: pytest.Pytester, obliging_target: str) -> None:
+@pytest.mark.parametrize("shared", [[], ["-p", "xdist", "-n", "2"]], ids=["alone", "xdist"])
+def test_a_run_ends_with_a_first_look_that_failed(
+    pytester: pytest.Pytester, obliging_target: str, shared: list[str]
+) -> None:
     """The real suite against a fake that can do next to nothing: 35 checks, and how to go on."""
-    words = ["--pyargs", "protocol3_conformance", *PLUGIN, "--target", obliging_target, "--patience", "0.05"]
+    words = ["--pyargs", "protocol3_conformance", *PLUGIN, *shared, "--target", obliging_target, "--patience", "0.05"]
     result = pytester.runpytest_subprocess(*words, "--report-json", "report.json", timeout=120)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["* of the 35 checks of the first look failed*--no-smoke*"])

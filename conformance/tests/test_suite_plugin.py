@@ -287,6 +287,51 @@ def test_with_xdist(run: Callable[..., pytest.RunResult], obliging_target: str, 
     assert sorted(checks) == ["sample/breaks", "sample/fails", "sample/forks-only", "sample/holds", "sample/open"]
 
 
+@pytest.mark.parametrize("words", [["--list"], ["--explain", "TASK-100"], ["--list", "--check", "sample/h*"]])
+def test_what_only_prints_is_the_same_with_xdist(run: Callable[..., pytest.RunResult], words: list[str]) -> None:
+    alone, shared = (run(options=[*more, *words, "-q"]) for more in ([], ["-p", "xdist", "-n", "2"]))
+    assert shared.ret == alone.ret == pytest.ExitCode.OK
+    assert [line for line in shared.outlines if "sample/" in line] == [
+        line for line in alone.outlines if "sample/" in line
+    ]
+    assert any("sample/holds" in line for line in alone.outlines)
+
+
+BASELINED = """
+from protocol3_conformance.scenario import scenario
+
+
+@scenario("submission/first-acceptance", cites=["TASK-100"])
+async def test_fails(lab):
+    raise AssertionError("as known")
+
+
+@scenario("events/wake", cites=["TASK-100"])
+async def test_holds(lab): ...
+"""
+
+
+def test_a_baseline_with_xdist(pytester: pytest.Pytester, obliging_target: str) -> None:
+    """Written, read and strict as without it."""
+    pytester.makepyfile(test_sample=BASELINED)
+    known = pytester.path / "known"
+
+    def shared(*words: str) -> pytest.RunResult:
+        return pytester.runpytest_subprocess(*PLUGIN, "--target", obliging_target, "-p", "xdist", "-n", "2", *words)
+
+    assert shared("--write-baseline", "known").ret == 1
+    assert "submission/first-acceptance" in known.read_text("utf-8")
+    assert shared("--baseline", "known").ret == 0
+    known.write_text("submission/first-acceptance\nevents/wake\n")
+    stale = shared("--baseline", "known")
+    assert stale.ret == 12
+    stale.stdout.fnmatch_lines(["known failure that did not fail: events/wake*"])
+    known.write_text("events/woke\n")
+    unknown = shared("--baseline", "known")
+    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
+    unknown.stderr.fnmatch_lines(["*--baseline known:1: no check is called events/woke; did you mean events/wake?*"])
+
+
 def test_xdist_is_left_alone_where_the_suite_is_not_named(pytester: pytest.Pytester) -> None:
     """Its conftest loads the plugin for the tests beside the suite as well; each of them runs once."""
     folder = pytester.mkdir("tests")
