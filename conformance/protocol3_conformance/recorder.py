@@ -119,6 +119,9 @@ class Recorder:
         terminalreporter.section("conformance")
         for line in self._loud(left_out):
             terminalreporter.line(line)
+        for one in report["measurements"]:
+            if one["check"]:
+                terminalreporter.line(f"measured: {one['check']}: {one['name']} {one['value']:g} {one['unit']}")
         for name, one in report["profiles"].items():
             terminalreporter.line(f"  {name:14} {one['verdict']}")
         if report["claim"]:

@@ -30,12 +30,16 @@ class Interrupted:
         connection = await Connection.open(peer.endpoint.host, peer.endpoint.port)
         return cls(peer=peer, exchange=exchange, connection=connection, data=peer.bytes_of(exchange))
 
+    @property
+    def _half(self) -> int:
+        return len(self.data) - len(self.exchange.body) // 2
+
     async def send(self) -> None:
         await self.connection.send(self.data)
 
     async def send_half(self) -> None:
         """The head, and the body but for its second half."""
-        await self.connection.send(self.data[: len(self.data) - len(self.exchange.body) // 2])
+        await self.connection.send(self.data[: self._half])
 
     async def due(self) -> None:
         """Wait for the first byte of the reply, and read no further. Raises TransportFault."""
@@ -45,6 +49,13 @@ class Interrupted:
         except TimeoutError:
             self.cut(f"nothing came within {self.peer.seconds:g} s")
             raise TransportFault(f"POST {self.exchange.path}: {self.exchange.fault}") from None
+
+    async def finish(self) -> Exchange:
+        """Send the second half, and read and judge the reply after all."""
+        try:
+            return await self.peer.run_on(self.connection, self.exchange, self.data[self._half :])
+        finally:
+            self.connection.abort()
 
     def cut(self, why: str) -> None:
         """Drop the connection."""
