@@ -3,7 +3,7 @@
     python tools/site/build.py [--out DIR] [--serve [--port N]]
 
 Pages are prepared below `build/site` (what `page_text.py` does to those of the repository, and pages made of schemas,
-routes and requirements), then mkdocs-material makes the site. Needs npm once, for the scripts
+routes, requirements and troubles), then mkdocs-material makes the site. Needs npm once, for the scripts
 that draw diagrams and that search in pages opened as files; without it diagrams are shown as text.
 """
 
@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "conformance"), str(ROOT / "spec")]
 
 import requirement_pages  # noqa: E402
 import route_pages  # noqa: E402
 import schema_pages  # noqa: E402
+import trouble_page  # noqa: E402
 from page_text import Linker  # noqa: E402
 
 import environment  # noqa: E402  # of tools/, which is no package
@@ -64,7 +65,7 @@ def prepare(diagrams: bool) -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     requirements: list[dict[str, Any]] = extract(SPEC)
     linker = Linker(chapters={one["id"]: one["chapter"] for one in requirements})
-    made = dict(schema_pages.pages(linker)) | dict([route_pages.page(linker)])
+    made = dict(schema_pages.pages(linker)) | dict([route_pages.page(linker), trouble_page.page()])
     made |= dict(requirement_pages.pages(linker, requirements))
     made |= {path: linker.page(path, (ROOT / path).read_text(encoding="utf-8")) for path in documents()}
     made[COVERAGE] = f"{requirement_pages.FRONT}{made[COVERAGE]}"
@@ -93,7 +94,7 @@ def navigation(requirement_files: list[str]) -> list[Any]:
         {"Requirements": ["requirements/index.md", {"By prefix": requirement_files}]},
         {"Routes": "routes/index.md"},
         {"Schemas": ["schemas/index.md", *by_title]},
-        {"Reference": [*_below("docs"), "CHANGELOG.md"]},
+        {"Reference": [*_below("docs"), {"What real engines got wrong": trouble_page.PATH}, "CHANGELOG.md"]},
         {"Fixtures": [path for path in documents() if path.startswith("fixtures/")]},
     ]
 
