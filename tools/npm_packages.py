@@ -1,4 +1,7 @@
-"""What `tools/npm/package-lock.json` names, installed below `.envs/npm`: mermaid, openapi-typescript, typescript."""
+"""What a `package-lock.json` of ours names, installed below `.envs`.
+
+`tools/npm` has mermaid, openapi-typescript and typescript; `tools/bench/npm` a peer that we measure ourselves against.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ SOURCE = ROOT / "tools/npm"
 PLACE = ROOT / ".envs/npm"
 
 
-def ensure() -> Path | None:
+def ensure(source: Path = SOURCE, place: Path = PLACE) -> Path | None:
     """The `node_modules` folder, made from the lock file when it changed; None, and a line that says so, without npm.
 
     Raises CalledProcessError when npm fails, for instance because its registry cannot be reached.
@@ -21,15 +24,15 @@ def ensure() -> Path | None:
     if shutil.which("npm") is None or shutil.which("node") is None:
         print("SKIPPED: this machine has no node and npm", file=sys.stderr, flush=True)
         return None
-    lock = SOURCE / "package-lock.json"
+    lock = source / "package-lock.json"
     wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
-    stamp = PLACE / "stamp"
+    stamp = place / "stamp"
     if not stamp.exists() or stamp.read_text() != wanted:
-        print("dev: installing npm packages from tools/npm/package-lock.json (once)", file=sys.stderr, flush=True)
-        PLACE.mkdir(parents=True, exist_ok=True)
+        print(f"dev: installing npm packages from {lock.relative_to(ROOT)} (once)", file=sys.stderr, flush=True)
+        place.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
-        for file in (SOURCE / "package.json", lock):
-            shutil.copy(file, PLACE)
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=PLACE, check=True)
+        for file in (source / "package.json", lock):
+            shutil.copy(file, place)
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], cwd=place, check=True)
         stamp.write_text(wanted)
-    return PLACE / "node_modules"
+    return place / "node_modules"

@@ -67,6 +67,10 @@ class System:
         """Prepare `fixtures/programs/PROGRAM` for this interpreter and publish it; the descriptor."""
         prepared = self.folder / "packages" / program
         prepare(program, prepared)
+        return self.publish_folder(prepared)
+
+    def publish_folder(self, prepared: Path) -> dict[str, Any]:
+        """Publish a folder that is ready for it; the descriptor."""
         told = _run([*PROTOCOL3, "program", "publish", "--source", str(prepared), "--store", str(self.store)])
         descriptor: dict[str, Any] = json.loads(told)
         return descriptor
