@@ -78,7 +78,7 @@ async def definite(lab: Lab, command: Command) -> Answer:
 
 
 class _Reached:
-    """The first delivery. `accepted`: the reply that came; `stored`: whether it was durable, None where unknown."""
+    """The first delivery. `accepted`: its reply, heard or not; `stored`: whether it is durable, None where unknown."""
 
     def __init__(self, lab: Lab, command: Command, point: Point, ways: tuple[str, ...]) -> None:
         self._lab, self._command, self._point, self._ways = lab, command, point, ways
@@ -130,9 +130,8 @@ class _Reached:
     async def _before_reply(self) -> None:
         controls = self._lab.controls
         if self._ways == (CONNECTION,) or self._ways == (KILL,):
-            sending = await self._begun()
-            await sending.send()
-            await sending.due()
+            self.accepted = Answer(await (await self._begun()).withheld()).accepted()
+            self.stored = True
             return
         act = HOLD if KILL in self._ways else DROP
         rule = await controls.rule(self._command.path, act, "committed")

@@ -78,11 +78,6 @@ class Connection:
         """Drop the connection without the closing handshake."""
         self._writer.transport.abort()
 
-    async def first_byte(self) -> None:
-        """Wait until a reply begins. It is lost to `reply`: for an exchange that ends here."""
-        if not await self._read(self._reader.read(1), "the reply"):
-            raise TransportFault("the connection was closed before a reply began")
-
     async def reply(self, *, to_head: bool = False) -> Reply:
         """The next final reply; interim (1xx) replies are skipped. `to_head`: the reply carries no body."""
         while True:

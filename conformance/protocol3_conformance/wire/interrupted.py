@@ -1,13 +1,11 @@
-"""A request that is sent whole or by half, and whose reply nobody reads."""
+"""A request that is sent whole or by half, and whose reply does not reach whoever sent it."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Self
 
 from protocol3_conformance.wire.exchange import Exchange
-from protocol3_conformance.wire.faults import TransportFault
 from protocol3_conformance.wire.http import Connection
 from protocol3_conformance.wire.peer import Peer
 from protocol3_conformance.wire.strict_json import JsonValue, encode
@@ -41,14 +39,9 @@ class Interrupted:
         """The head, and the body but for its second half."""
         await self.connection.send(self.data[: self._half])
 
-    async def due(self) -> None:
-        """Wait for the first byte of the reply, and read no further. Raises TransportFault."""
-        try:
-            async with asyncio.timeout(self.peer.seconds):
-                await self.connection.first_byte()
-        except TimeoutError:
-            self.cut(f"nothing came within {self.peer.seconds:g} s")
-            raise TransportFault(f"POST {self.exchange.path}: {self.exchange.fault}") from None
+    async def withheld(self) -> Exchange:
+        """Send it, and keep the reply from whoever sent the command, as a proxy that drops it would."""
+        return await self.peer.run_on(self.connection, self.exchange, self.data)
 
     async def finish(self) -> Exchange:
         """Send the second half, and read and judge the reply after all."""

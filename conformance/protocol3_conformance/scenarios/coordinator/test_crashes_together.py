@@ -25,8 +25,7 @@ async def nothing_more() -> None:
 async def unheard(lab: Lab, path: str, body: JsonValue) -> None:
     """A command whose reply is due and gets lost."""
     sending = await Interrupted.begin(lab.peer, path, body)
-    await sending.send()
-    await sending.due()
+    await sending.withheld()
     sending.cut("the reply was dropped")
 
 
