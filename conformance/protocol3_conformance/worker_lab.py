@@ -18,6 +18,7 @@ from protocol3_conformance import publication
 from protocol3_conformance.roles.coordinator import ACQUISITIONS, SCOPE, Attempt, Coordinator
 from protocol3_conformance.runtime_lab import fresh_folder
 from protocol3_conformance.target import Target
+from protocol3_conformance.wire.effects import Effects
 from protocol3_conformance.wire.pipes import Process
 from protocol3_conformance.wire.strict_json import JsonValue
 from protocol3_conformance.wire.transcript import Transcript
@@ -27,13 +28,14 @@ QUEUE = "main"
 
 @dataclass(slots=True, kw_only=True)
 class WorkerLab:
-    """One scenario's view of the worker under test. Coordinator, store and caches are its own."""
+    """One scenario's view of the worker under test. Coordinator, store, caches and effect sink are its own."""
 
     target: Target
     check_id: str
     folder: Path
     transcript: Transcript
     coordinator: Coordinator
+    effects: Effects = field(default_factory=Effects)
     _started: list[Process] = field(default_factory=list)
     _programs: int = 0
     _laboratory: dict[str, Any] | None = None
@@ -47,6 +49,7 @@ class WorkerLab:
         await coordinator.server.start()
         lab = cls(target=target, check_id=check_id, folder=folder, transcript=transcript, coordinator=coordinator)
         lab.store.mkdir()
+        await lab.effects.start()
         try:
             yield lab
         finally:
@@ -54,6 +57,7 @@ class WorkerLab:
                 process.kill()
             lab._kill_programs()
             coordinator.server.stop()
+            lab.effects.stop()
             shutil.rmtree(folder, ignore_errors=True)
         if coordinator.server.violations:
             raise coordinator.server.violations[0]

@@ -192,6 +192,20 @@ class Coordinator:
         await self.offer(attempt)
         return attempt
 
+    async def again(self, first: Attempt, **context: Any) -> Attempt:
+        """The next attempt of the same activation; `context` replaces members of its context."""
+        event = first.assignment["event"]
+        kept = {name: event[name] for name in event if name not in ("id", "ldgattemptid")}
+        kept["ldgattemptno"] = event["ldgattemptno"] + 1
+        activation_id = first.assignment["workflow_activation_id"]
+        descriptor = first.assignment["descriptor"]
+        attempt = self.prepare(descriptor, event=kept, workflow_activation_id=activation_id)
+        attempt.owner.update(task_id=first.owner["task_id"], generation=kept["ldgattemptno"])
+        assert first.context is not None
+        attempt.context = {**first.context, **context}
+        await self.offer(attempt)
+        return attempt
+
     async def _answer(self, path: str, command: JsonValue) -> Raw:
         async with self._changed:
             self._changed.notify_all()
