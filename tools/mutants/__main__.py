@@ -126,6 +126,9 @@ def main(words: Sequence[str]) -> int:
         return 1
     if asked.check:
         return check(mutants)
+    if wrong := list(faults(mutants)):
+        print(*wrong, f"0 passed, {len(wrong)} failed", sep="\n")
+        return 1
     began = time.monotonic()
     picked = chosen(mutants, asked)
     found = run(picked, asked)

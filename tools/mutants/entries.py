@@ -26,7 +26,7 @@ KINDS = (
 )
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SYSTEM = re.compile(r"[\w.-]+/[\w.-]+#\d+")
-MEMBERS = frozenset({"id", "sentence", "kind", "breaks", "seen", "of", "file", "old", "new", "edits"})
+MEMBERS = frozenset({"id", "sentence", "kind", "breaks", "seen", "of", "processes", "file", "old", "new", "edits"})
 
 
 class BadEntry(ValueError):
@@ -58,7 +58,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One broken implementation, or with `of` its harmless twin, which has kind and broken rules of that one."""
+    """One broken implementation, or with `of` its harmless twin, which has kind and broken rules of that one.
+
+    `processes` of a coordinator share its database and are spoken to in turn.
+    """
 
     id: str
     sentence: str
@@ -69,6 +72,7 @@ class Mutant:
     source: str
     seen: str | None = None
     of: str | None = None
+    processes: int = 1
 
     @property
     def twin(self) -> bool:
@@ -124,8 +128,8 @@ def _mutant(entry: Mapping[str, Any], known: Mapping[Any, Mapping[str, Any]]) ->
         raise BadEntry(f"{name}: unknown {', '.join(sorted(unknown))}")
     of = entry.get("of")
     broken = entry if of is None else known.get(of, {})
-    if of is not None and (not broken or "of" in broken or {"kind", "breaks"} & set(entry)):
-        raise BadEntry(f"{name}: `of` names a mutant that is no twin; kind and breaks are that one's")
+    if of is not None and (not broken or "of" in broken or {"kind", "breaks", "processes"} & set(entry)):
+        raise BadEntry(f"{name}: `of` names a mutant that is no twin; kind, breaks and processes are that one's")
     alone = [entry] if "file" in entry else []
     try:
         return Mutant(
@@ -140,6 +144,7 @@ def _mutant(entry: Mapping[str, Any], known: Mapping[Any, Mapping[str, Any]]) ->
             source=entry["source"],
             seen=entry.get("seen"),
             of=of,
+            processes=broken.get("processes", 1),
         )
     except KeyError as error:
         raise BadEntry(f"{name}: lacks {error}") from None
@@ -165,6 +170,8 @@ def _faults(mutant: Mutant, roles: Mapping[str, str], root: Path) -> Iterator[st
         yield f"{mutant.of} is of another role"
     if mutant.kind not in KINDS:
         yield f"kind {mutant.kind!r} is none of {', '.join(KINDS)}"
+    if mutant.processes not in (1, 2, 3) or (mutant.processes > 1 and mutant.role != "coordinator"):
+        yield "a coordinator has 1 to 3 processes, others one"
     if mutant.seen is not None and not SYSTEM.fullmatch(mutant.seen):
         yield f"seen {mutant.seen!r} is not of the form owner/repository#number"
     if not mutant.breaks or len(set(mutant.breaks)) < len(mutant.breaks):

@@ -165,6 +165,8 @@ def test_the_edited_copy_is_what_runs(mutants: SimpleNamespace, made: Callable[.
         ({"breaks": ()}, "at least one"),
         ({"breaks": ("DLV-330", "DLV-330")}, "at least one"),
         ({"breaks": ("DLV-999",)}, "no requirement is called DLV-999"),
+        ({"processes": 4}, "1 to 3 processes"),
+        ({"processes": 2, "role": "worker"}, "1 to 3 processes"),
         ({"seen": "somewhere"}, "owner/repository#number"),
     ],
 )
@@ -209,7 +211,7 @@ def test_a_twin_has_kind_and_rules_of_its_mutant(mutants: SimpleNamespace, tmp_p
         ("worker-x.toml", ENTRY.replace("sentence", "sentense"), "unknown sentense"),
         ("worker-x.toml", ENTRY.replace('sentence = "s"\n', ""), "lacks 'sentence'"),
         ("worker-x.toml", TWIN, "names a mutant that is no twin"),
-        ("worker-x.toml", ENTRY + TWIN + 'kind = "race"\n', "kind and breaks are that one's"),
+        ("worker-x.toml", ENTRY + TWIN + 'kind = "race"\n', "kind, breaks and processes are that one's"),
         ("worker-x.toml", ENTRY + TWIN + TWIN.replace('"a', '"a-twin'), "names a mutant that is no twin"),
         ("worker-x.toml", "mutant = 1 2", "worker-x.toml"),
         ("worker-x.toml", "[other]", "nothing but"),

@@ -219,6 +219,7 @@ async def test_other_scope(lab: Lab) -> None:
     workflow = await lab.client.workflow()
     activation = await (await lab.worker()).activation()
     other = lab.client_in(lab.other_scope)
+    await other.workflow()  # in a scope that nobody has used, anything is unknown
     workflow_id = workflow["workflow_id"]
     (await other.workflow_status(workflow_id)).refused("not_found")
     (await other.workflow_result(workflow_id)).refused("not_found")
