@@ -98,6 +98,24 @@ def test_a_target_that_keeps_its_word_passes(pytester: pytest.Pytester, mortal: 
     assert result.ret == pytest.ExitCode.OK
 
 
+def test_one_command_may_do_both(pytester: pytest.Pytester, mortal: Any) -> None:
+    """With `restart` alone."""
+    url, commands = mortal("nothing")
+    both = "import shlex, subprocess, sys; [subprocess.Popen(shlex.split(one)).wait(1) for one in sys.argv[1:2]]; "
+    both += "subprocess.Popen(shlex.split(sys.argv[2]), start_new_session=True)"
+    restart = shlex.join([sys.executable, "-c", both, commands["kill"], commands["start"]])
+    _, checks = judged(pytester, url, {"restart": restart})
+    assert states(checks) == dict.fromkeys(ALL, "passed")
+
+
+def test_several_processes_kill_nothing(pytester: pytest.Pytester, mortal: Any) -> None:
+    """With -n each would kill the others' target, so the connection is dropped instead."""
+    _, checks = judged(pytester, *mortal("nothing"), "-p", "xdist", "-n", "2")
+    expected = dict.fromkeys(ALL, "passed") | dict.fromkeys(("at-work", "after-reply"), "not-claimed")
+    assert states(checks) == expected
+    assert checks["crashes/sample-before-reply"]["notes"] == ["sample:before-reply by connection"]
+
+
 def test_forgetting_at_a_restart_is_found(pytester: pytest.Pytester, mortal: Any) -> None:
     result, checks = judged(pytester, *mortal(AT_RESTART))
     failed = {name for name, state in states(checks).items() if state == "failed"}
