@@ -29,6 +29,7 @@ from protocol3_conformance.target import (
 from protocol3_conformance.wire.peer import Endpoint
 
 Command = TypeVar("Command", RuntimeCommand, WorkerCommand)
+EXAMPLES, EXPORTS = 15, "protocol3-failures"
 DEFAULT_PROGRAM = "mixed-workflow@1.0.1"
 NO_TARGET = (
     "name the service to judge with --target http://HOST:PORT or --target-file FILE, a program process or a worker "
@@ -88,6 +89,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "also run the checks that wait for leases and deadlines to run out (about 100 s)",
     },
+    "--examples": {
+        "metavar": "N",
+        "type": int,
+        "default": EXAMPLES,
+        "help": "generated histories of each stateful check (default: %(default)s)",
+    },
+    "--export-dir": {
+        "metavar": "DIR",
+        "default": EXPORTS,
+        "help": "where scripts of failing histories are written (default: %(default)s)",
+    },
     "--baseline": {"metavar": "FILE", "help": "known failures, one check ID a line; one that holds is an error"},
     "--known-flaky": {
         "metavar": "FILE",
@@ -143,6 +155,8 @@ def target_of(config: pytest.Config) -> Target:
         raise pytest.UsageError("--patience must be a number above 0")
     if concurrency < 1:
         raise pytest.UsageError("--concurrency must be at least 1")
+    if option.examples < 1:
+        raise pytest.UsageError("--examples must be at least 1")
     try:
         endpoint = Endpoint.parse(url) if url else NOWHERE
     except ValueError as error:
@@ -157,6 +171,8 @@ def target_of(config: pytest.Config) -> Target:
         seed=option.seed,
         with_expiry=waits,
         concurrency=concurrency,
+        examples=option.examples,
+        exports=Path(option.export_dir),
         queue=described.get("queue", "q"),
         name=described.get("name"),
         version=described.get("version"),
@@ -225,6 +241,7 @@ def base_command(config: pytest.Config) -> str:
     ):
         value = getattr(option, name[2:].replace("-", "_"))
         words += [] if value is None else [name, str(value)]
+    words += [] if option.examples == EXAMPLES else ["--examples", str(option.examples)]
     return shlex.join([*words, "--seed", str(option.seed)])
 
 

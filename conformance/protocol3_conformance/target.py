@@ -6,6 +6,7 @@ import secrets
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.commands import RuntimeCommand, WorkerCommand
@@ -71,7 +72,8 @@ class Target:
     `scope` is its fixed (tenant, namespace), or None when it serves any scope. `program` is an ID and version that its
     program store resolves. `queue` begins the names of all queues. `name` and `version` are what its owner says of it.
     `commands` are those of its description; `power` those that kill it and start it again, None where they do not
-    suffice. `run` tells this run's names apart from those of every other run.
+    suffice. `examples` is how many histories each stateful check plays, `exports` the folder for scripts of those that
+    fail. `run` tells this run's names apart from those of every other run.
     """
 
     endpoint: Endpoint
@@ -82,6 +84,8 @@ class Target:
     seed: int
     with_expiry: bool = False
     concurrency: int = 24
+    examples: int = 15
+    exports: Path = Path("protocol3-failures")
     queue: str = "q"
     name: str | None = None
     version: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -14,10 +15,15 @@ import pytest
 
 import protocol3_conformance
 import protocol3_spec
+from protocol3_conformance.breaker.breakings import BREAKINGS
+from protocol3_conformance.breaker.proxy import Proxy
+from protocol3_conformance.wire.peer import Endpoint
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the fakes
 
 from fakes import Behaviour, obliging
+
+TOOL = Path(__file__).parents[2] / "tools" / "run_conformance.py"
 
 
 async def _serve(behave: Behaviour, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,3 +85,33 @@ def obliging_target(fake: Callable[[Behaviour], str]) -> str:
 def answers() -> Behaviour:
     """The behaviour of a fake that is ready to be judged."""
     return obliging
+
+
+@pytest.fixture(scope="session")
+def coordinator() -> Iterator[str]:
+    """The URL of our own coordinator, run as a process for all tests."""
+    command = [sys.executable, str(TOOL), "--only-serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdin is not None
+        url = running.stdout.readline().strip()
+        assert url.startswith("http://"), f"{TOOL.name} did not start a coordinator"
+        yield url
+        running.stdin.close()
+        running.wait(30)
+
+
+@pytest.fixture
+def broken(coordinator: str) -> Iterator[Callable[[str], str]]:
+    """Put the breaking proxy in front of the coordinator: broken(name) -> URL."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def start(name: str) -> str:
+        server = await Proxy(Endpoint.parse(coordinator), BREAKINGS[name]).serve("127.0.0.1", 0)
+        return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    yield lambda name: asyncio.run_coroutine_threadsafe(start(name), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)

@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from click.testing import CliRunner
+from judging import judged, target
 
-from protocol3_conformance import catalogue
 from protocol3_conformance.breaker.__main__ import main
 from protocol3_conformance.breaker.breakings import BREAKINGS
-from protocol3_conformance.breaker.proxy import Proxy
-from protocol3_conformance.conductor import Conductor
 from protocol3_conformance.readiness import Foreign, readiness
-from protocol3_conformance.target import PROFILES, Patience, Target
-from protocol3_conformance.verdict import Outcome, State, outcome_of
-from protocol3_conformance.wire.peer import Endpoint
-
-TOOL = Path(__file__).parents[2] / "tools" / "run_conformance.py"
+from protocol3_conformance.verdict import State
 
 FOUND_BY = {
     "integral-floats": "submission/data-comes-back",
@@ -39,7 +29,10 @@ FOUND_BY = {
     "receipt-of-now": "events/completed-workflow",
     "deaf-to-cancel": "cancellation/active-then-report",
     "retries-program-failures": "retries/application-failure-is-final",
+    "fork-replay-forgets": "forks/replay-and-conflict",
 }
+FOUND_BY_HISTORIES = ("attempts-not-counted", "cancel-in-any-scope", "early-events-lost")
+"""See test_suite_stateful.py."""
 FOUND_AT_ONCE = ("created", "cacheable", "same-request-id", "compressed")
 
 pytestmark = pytest.mark.skipif(
@@ -47,59 +40,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="session")
-def coordinator() -> Iterator[str]:
-    """The URL of our own coordinator, run as a process for all tests of this file."""
-    command = [sys.executable, str(TOOL), "--only-serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stdin is not None
-        url = running.stdout.readline().strip()
-        assert url.startswith("http://"), f"{TOOL.name} did not start a coordinator"
-        yield url
-        running.stdin.close()
-        running.wait(30)
-
-
-@pytest.fixture
-def broken(coordinator: str) -> Iterator[Callable[[str], str]]:
-    """Put the breaking proxy in front of the coordinator: broken(name) -> URL."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    async def start(name: str) -> str:
-        server = await Proxy(Endpoint.parse(coordinator), BREAKINGS[name]).serve("127.0.0.1", 0)
-        return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    yield lambda name: asyncio.run_coroutine_threadsafe(start(name), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-
-
-def target(url: str) -> Target:
-    return Target(
-        endpoint=Endpoint.parse(url),
-        profiles=frozenset(PROFILES),
-        scope=None,
-        program=("mixed-workflow", "1.0.1"),
-        patience=Patience(),
-        seed=1,
-    )
-
-
-def judged(url: str, *check_ids: str) -> dict[str, Outcome]:
-    known = catalogue.everything()
-    conductor = Conductor(target(url))
-    conductor.start([known[check_id] for check_id in check_ids])
-    try:
-        return {check_id: outcome_of(conductor.result(check_id)) for check_id in check_ids}
-    finally:
-        conductor.stop()
-
-
 def test_every_breaking_has_its_finder() -> None:
-    assert {*FOUND_BY, *FOUND_AT_ONCE, "nothing"} == set(BREAKINGS)
+    assert {*FOUND_BY, *FOUND_BY_HISTORIES, *FOUND_AT_ONCE, "nothing"} == set(BREAKINGS)
 
 
 def test_the_proxy_itself_breaks_nothing(broken: Callable[[str], str]) -> None:

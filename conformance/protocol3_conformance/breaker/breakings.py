@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -180,6 +182,75 @@ def _failures_become_retryable(request: Request, memory: dict[str, Any]) -> Requ
     return replace(request, body=encode({**value, "report": {"kind": "failed", "report": report}}))
 
 
+def _attempts_not_counted(request: Request, reply: Reply, memory: dict[str, Any]) -> Reply:
+    """Reads show one attempt, however many there were."""
+    if request.path not in ("/v1/tasks/status", "/v1/tasks/result") or reply.status != 200:
+        return reply
+    value: Any = decode(reply.body)
+    status = value.get("task", value)
+    status["attempt_count"] = min(status["attempt_count"], 1)
+    return with_value(reply, value)
+
+
+def _remember_scopes(request: Request, reply: Reply, memory: dict[str, Any]) -> Reply:
+    if request.method == "POST" and request.path in ("/v1/tasks", "/v1/workflows") and reply.status == 200:
+        value: Any = decode(reply.body)
+        sent = request.value["input"]
+        scope = {name: sent[name] for name in ("tenant_id", "namespace")}
+        memory[value["workflow_id" if request.path == "/v1/workflows" else "task_id"]] = scope
+    return reply
+
+
+def _cancel_in_any_scope(request: Request, memory: dict[str, Any]) -> Request:
+    """The id alone finds what is cancelled."""
+    value = request.value
+    if request.path not in ("/v1/tasks/cancel", "/v1/workflows/cancel") or not isinstance(value, dict):
+        return request
+    scope = memory.get(str(value.get("task_id", value.get("workflow_id"))), value.get("scope"))
+    return replace(request, body=encode({**value, "scope": scope}))
+
+
+def _note_waits(request: Request, memory: dict[str, Any]) -> None:
+    """Which keys the decisions of which workflow have waited for."""
+    value = request.value
+    if request.path == SETTLEMENTS and isinstance(value, dict):
+        report = value["report"]["report"]
+        decision = report.get("outcome", {}).get("output")
+        if isinstance(decision, dict) and "wait" in decision and "workflow_id" in report:
+            memory.setdefault("waits", set()).add((report["workflow_id"], decision["wait"]["key"]))
+
+
+def _swallow_early_events(request: Request, memory: dict[str, Any]) -> Request:
+    """An event that comes before its wait never reaches the service."""
+    _note_waits(request, memory)
+    value = request.value
+    if request.path != EVENTS or not isinstance(value, dict):
+        return request
+    named = (value.get("workflow_id"), value.get("key"))
+    if named in memory.get("waits", ()) or named in memory.get("lost", ()):
+        return request
+    memory.setdefault("swallowed", set()).add(request.body)
+    return replace(request, method="GET", path="/health/live", body=b"")
+
+
+def _receipt_of_nothing(request: Request, reply: Reply, memory: dict[str, Any]) -> Reply:
+    swallowed = memory.get("swallowed", set())
+    if request.path != EVENTS or request.body not in swallowed:
+        return reply
+    swallowed.remove(request.body)
+    value = request.value
+    memory.setdefault("lost", set()).add((value["workflow_id"], value["key"]))
+    receipt = {name: value[name] for name in ("scope", "workflow_id", "key")}
+    receipt |= {"event_id": value["event"]["id"], "event_source": value["event"]["source"]}
+    receipt |= {"accepted_at": int(time.time() * 1000), "already_accepted": False}
+    headers = (
+        ("Content-Type", "application/json"),
+        ("Cache-Control", "no-store"),
+        ("Request-Id", secrets.token_hex(8)),
+    )
+    return replace(reply, status=200, headers=headers, body=encode(receipt))
+
+
 def unchanged(request: Request, reply: Reply, memory: dict[str, Any]) -> Reply:
     return reply
 
@@ -229,6 +300,27 @@ _ALL = (
         "DLV-087",
         unchanged,
         _failures_become_retryable,
+    ),
+    _breaking(
+        "fork-replay-forgets",
+        "Answers the replay of a fork as if it were the first.",
+        "FRK-010 FRK-014",
+        on("/v1/workflows/forks", _replay_forgets),
+    ),
+    _breaking("attempts-not-counted", "Counts no attempt after the first.", "DLV-024", _attempts_not_counted),
+    _breaking(
+        "cancel-in-any-scope",
+        "Finds what is to be cancelled by its id alone.",
+        "TASK-050 TASK-228 WF-063",
+        _remember_scopes,
+        _cancel_in_any_scope,
+    ),
+    _breaking(
+        "early-events-lost",
+        "Accepts an event before its wait, and forgets it.",
+        "EVT-015 TMR-010",
+        _receipt_of_nothing,
+        _swallow_early_events,
     ),
 )
 BREAKINGS = {breaking.name: breaking for breaking in _ALL}

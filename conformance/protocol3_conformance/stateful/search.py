@@ -1,0 +1,184 @@
+"""Draws histories, plays them, shrinks the first that differs: hypothesis in a thread, the exchanges on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import hypothesis
+from hypothesis import strategies
+
+from protocol3_conformance.lab import Lab
+from protocol3_conformance.stateful import script
+from protocol3_conformance.stateful.history import Call, Difference, History
+from protocol3_conformance.stateful.machine import Machine, Operations
+from protocol3_conformance.wire.exchange import Exchange
+from protocol3_conformance.wire.faults import Violation
+
+LENGTH = 30
+"""Operations of one history."""
+SHRINK_SECONDS, SHRINK_PATIENCE = 30.0, 0.1
+"""How long a failing history may be shrunk, and the part of the ordinary patience that it gets meanwhile."""
+Make = Callable[[History], Machine]
+
+
+class Stopped(BaseException):
+    """The search is over; hypothesis lets it pass, where an Exception would be a failing example."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A history that differs at its last operation, and how."""
+
+    error: AssertionError
+    operations: Operations
+    calls: list[Call]
+    exchanges: list[Exchange]
+
+
+@dataclass(slots=True)
+class Search:
+    """`found` is what the thread has found; `ended` tells it that nobody waits any more."""
+
+    lab: Lab
+    make: Make
+    loop: asyncio.AbstractEventLoop
+    found: Found | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def example(self, operations: Operations) -> None:
+        """Called by hypothesis. Raises Stopped at the first failing history."""
+        if self.ended.is_set():
+            raise Stopped
+        playing = asyncio.run_coroutine_threadsafe(self.play(operations, 1.0), self.loop)
+        while not playing.done() and not self.ended.is_set():
+            concurrent.futures.wait([playing], timeout=1.0)
+        if self.ended.is_set():
+            raise Stopped
+        self.found = playing.result()
+        if self.found:
+            raise Stopped
+
+    async def play(self, operations: Operations, patience: float) -> Found | None:
+        """One history with names of its own; what is wrong with it. `patience` is a part of the ordinary one."""
+        seconds = self.lab.target.patience.progress * patience
+        history = History(lab=self.lab, run=self.lab.unique("h"), patience=seconds)
+        machine, before, done = self.make(history), len(self.lab.transcript.exchanges), 0
+        try:
+            for done, operation in enumerate(operations, 1):  # noqa: B007 - how far it came
+                await machine.do(operation)
+            await machine.end()
+        except (Difference, Violation) as error:
+            exchanges = self.lab.transcript.exchanges[before:]
+            return Found(error=error, operations=operations[:done], calls=history.calls, exchanges=exchanges)
+        return None
+
+    async def shrunk(self, first: Found) -> Found:
+        """Without operations and numbers that are not needed for it; it has failed once more with full patience.
+
+        Hypothesis' own shrinking works on bits and would play some hundred histories for it, this some ten: it knows
+        what an operation is, and that what stands behind the failing one makes no difference.
+        """
+        found, deadline = first, time.monotonic() + SHRINK_SECONDS * self.lab.target.patience.factor
+        size = -1
+        while size != (size := _size(found.operations)):
+            for index in reversed(range(len(found.operations))):
+                for candidate in _smaller(found.operations, index):
+                    if time.monotonic() > deadline:
+                        break
+                    if again := await self.play(candidate, SHRINK_PATIENCE):
+                        found = again
+                        break
+        return await self.play(found.operations, 1.0) or first
+
+
+def _size(operations: Operations) -> int:
+    return sum(8 * 3 + one + two + three for _, one, two, three in operations)
+
+
+def _smaller(operations: Operations, index: int) -> Iterator[Operations]:
+    """Without the operation at a place, with zeros in it, and with one zero."""
+    if index >= len(operations):
+        return
+    word, *numbers = operations[index]
+    before, behind = operations[:index], operations[index + 1 :]
+    yield before + behind
+    shorter = dict.fromkeys([(0, 0, 0), *((*numbers[:at], 0, *numbers[at + 1 :]) for at in range(3))])
+    for one, two, three in shorter:
+        if [one, two, three] != numbers:
+            yield (*before, (word, one, two, three), *behind)
+
+
+def histories(words: Mapping[str, int]) -> strategies.SearchStrategy[Operations]:
+    """All is drawn from single bits.
+
+    For numbers hypothesis would also try the constants of whatever modules are loaded, so that a seed would mean
+    another thing elsewhere, and would keep them in a folder.
+    """
+    drawn = [word for word, often in words.items() for _ in range(often)]
+
+    def number(bits: int) -> strategies.SearchStrategy[int]:
+        one = strategies.tuples(*[strategies.booleans()] * bits)
+        return one.map(lambda drawn: sum(bit << place for place, bit in enumerate(drawn)))
+
+    word = number(8).map(lambda one: drawn[one % len(drawn)])
+    return strategies.tuples(*[strategies.tuples(word, number(3), number(3), number(3))] * LENGTH)
+
+
+def draw(search: Search, words: Mapping[str, int]) -> None:
+    """All examples, or up to the first that fails, in this thread."""
+    settings = hypothesis.settings(
+        max_examples=search.lab.target.examples,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+        verbosity=hypothesis.Verbosity.quiet,
+        print_blob=False,
+    )
+
+    def test(operations: Operations) -> None:
+        search.example(operations)
+
+    seeded = hypothesis.seed(search.lab.random.randrange(2**32))
+    with contextlib.suppress(Stopped):
+        seeded(settings(hypothesis.given(histories(words))(test)))()
+
+
+async def explore(lab: Lab, make: Make, words: Mapping[str, int]) -> None:
+    """Play the examples of this run. Raises the shortest failure, with the path of its script."""
+    search = Search(lab, make, asyncio.get_running_loop())
+    done: concurrent.futures.Future[None] = concurrent.futures.Future()
+    done.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            draw(search, words)
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=work, name=lab.check_id, daemon=True).start()
+    try:
+        await asyncio.wrap_future(done)
+    finally:
+        search.ended.set()
+    if search.found:
+        raise reported(lab, await search.shrunk(search.found))
+
+
+def reported(lab: Lab, found: Found) -> AssertionError:
+    """The failure; the transcript keeps the exchanges of its history alone. A script shows what the model saw."""
+    lab.transcript.exchanges[:] = found.exchanges
+    if isinstance(found.error, Difference):
+        told = str(found.error)
+        path = script.export(lab.target.exports, lab.check_id, f"Found by {lab.check_id}.", told, found.calls)
+        found.error.add_note(f"{path} sends these calls again: python3 {path} {lab.target.endpoint.url}")
+    return found.error
