@@ -17,6 +17,7 @@ import pytest
 
 import protocol3_conformance.rewriting  # noqa: F401 - for its effect on the imports below  # isort: split
 from protocol3_conformance import catalogue, progress
+from protocol3_conformance.command_readiness import command_readiness
 from protocol3_conformance.conductor import Conductor, Run
 from protocol3_conformance.crashes import points
 from protocol3_conformance.options import (
@@ -244,10 +245,9 @@ def _print(config: pytest.Config, scenarios: list[Scenario]) -> None:
 
 
 def _readiness(target: Target) -> None:
-    if COORDINATOR not in target.roles:
-        return
     try:
         asyncio.run(readiness(target))
+        asyncio.run(command_readiness(target))
     except Unusable as reason:
         raise pytest.UsageError(str(reason)) from None
     except Foreign as reason:

@@ -6,7 +6,7 @@ import time
 
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.roles.answer import Answer
-from protocol3_conformance.target import Target
+from protocol3_conformance.target import COORDINATOR, Target
 from protocol3_conformance.wire.exchange import Exchange
 from protocol3_conformance.wire.faults import TransportFault, Violation
 from protocol3_conformance.wire.http import Connection
@@ -26,7 +26,9 @@ class Foreign(Exception):
 
 
 async def readiness(target: Target) -> None:
-    """Connect, open a session, submit and cancel one task. Raises Unusable or Foreign."""
+    """Where a coordinator is judged: connect, open a session, submit and cancel a task. Raises Unusable or Foreign."""
+    if COORDINATOR not in target.roles:
+        return
     endpoint = target.endpoint
     try:
         (await Connection.open(endpoint.host, endpoint.port)).close()

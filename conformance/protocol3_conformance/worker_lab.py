@@ -159,7 +159,11 @@ class WorkerLab:
         """The delivery of a worker that ends (WRK-093)."""
         line = await process.line()
         assert line, f"no line on standard output; {process.said()}"
-        told = json.loads(line)
+        try:
+            told = json.loads(line)
+        except ValueError:
+            told = None
+        assert isinstance(told, dict), f"not a delivery: {line[:120]!r}"
         members = {"session_id", "finished", "settled_attempts", "lost_attempts"}
         assert set(told) == {"delivery"}, f"not a delivery: {line!r}"
         assert members <= set(told["delivery"]), f"not a delivery: {line!r}"

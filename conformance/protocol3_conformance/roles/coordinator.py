@@ -12,6 +12,7 @@ from typing import Any
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.roles.reports import identity
 from protocol3_conformance.wire.faults import TransportFault
+from protocol3_conformance.wire.pipes import Process
 from protocol3_conformance.wire.server import LOST, Raw, Server, reply
 from protocol3_conformance.wire.strict_json import JsonValue, same
 from protocol3_conformance.wire.transcript import Transcript
@@ -85,6 +86,7 @@ class Coordinator:
     _scripts: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))
     _waiting: list[Attempt] = field(default_factory=list)
     _cursors: dict[int, tuple[int, Attempt | None]] = field(default_factory=dict)
+    _sessions: int = 0
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def __post_init__(self) -> None:
@@ -116,6 +118,21 @@ class Coordinator:
                 await self._changed.wait_for(condition)
         except TimeoutError:
             raise TransportFault(f"{what}: not seen within {limit:g} s") from None
+
+    async def until_ended(self, what: str, process: Process, condition: Callable[[], Any]) -> None:
+        """Wait for a condition, no longer than the process lives."""
+        ended = asyncio.create_task(process.ended())
+        held = asyncio.create_task(self.until(what, condition))
+        try:
+            await asyncio.wait((ended, held), return_when=asyncio.FIRST_COMPLETED)
+            if held.done():
+                held.result()
+            elif not condition():
+                raise TransportFault(f"{what}: {process.said()}")
+        finally:
+            for task in (ended, held):
+                task.cancel()
+            await asyncio.gather(ended, held, return_exceptions=True)
 
     async def settled(self, attempt: Attempt, seconds: float | None = None) -> tuple[Any, ...]:
         """What the accepted report says."""
@@ -219,6 +236,7 @@ class Coordinator:
         """What a coordinator answers."""
         if path == SESSIONS:
             self._cursors.clear()
+            self._sessions += 1
             return reply({"id": "ws_1", "expires_at": FAR, **command})
         if path == EXTEND:
             return reply({"id": "ws_1", "expires_at": FAR, "scope": SCOPE, "queue": self.queue, "concurrency": 1})
@@ -262,8 +280,10 @@ class Coordinator:
         consumer, sequence = command["consumer_id"], command["sequence"]
         latest, held = self._cursors.get(consumer, (0, None))
         if sequence != latest:
-            held = await self._next(command.get("wait_ms", 0))
-            self.give(consumer, sequence, held)
+            session = self._sessions
+            held = await self._next(command.get("wait_ms", 0), session)
+            if session == self._sessions:
+                self.give(consumer, sequence, held)
         if held is None:
             return {"disposition": "empty", "sequence": sequence}
         return {"disposition": "assigned", "sequence": sequence, "assignment": copy.deepcopy(held.assignment)}
@@ -275,11 +295,12 @@ class Coordinator:
             attempt.assignment["authority"] = attempt.authority(0, dispatch=False)
         self._cursors[consumer] = (sequence, attempt)
 
-    async def _next(self, wait_ms: int) -> Attempt | None:
+    async def _next(self, wait_ms: int, session: int) -> Attempt | None:
+        """What waits. A poll of a worker that is gone takes nothing from the one in its place."""
         try:
             async with asyncio.timeout(wait_ms / 1000), self._changed:
-                await self._changed.wait_for(lambda: self._waiting)
-                return self._waiting.pop(0)
+                await self._changed.wait_for(lambda: self._waiting or self._sessions != session)
+                return self._waiting.pop(0) if self._sessions == session else None
         except TimeoutError:
             return None
 

@@ -36,6 +36,11 @@ class FrameTranscript(Transcript):
     def lines(self) -> list[FrameLine]:
         return self.exchanges[-LINES_SHOWN:]  # type: ignore[return-value]  # `add` is the only way in
 
+    @property
+    def received(self) -> bool:
+        """Whether any byte came from a process."""
+        return any(line.reply for line in self.lines)
+
     def render(self) -> str:
         """The last lines, newest at the end."""
         left_out = len(self.exchanges) - LINES_SHOWN

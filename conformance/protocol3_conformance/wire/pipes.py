@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from protocol3_conformance.wire.faults import TransportFault
+from protocol3_conformance.bounds import bound
+from protocol3_conformance.wire.faults import TransportFault, Violation
 
 CHUNK = 1 << 20
+LONGEST_LINE = 4 * bound("FRAME_BYTES")
+"""No line that a check asks for is longer; without an end a flood would be read for ever."""
 POLL_SECONDS = 0.005
 
 
@@ -20,7 +23,7 @@ class Process:
     """A child process in a group of its own. Every wait ends after `seconds` with a TransportFault."""
 
     def __init__(self, command: Sequence[str], *, stderr: Path, directory: Path, seconds: float) -> None:
-        self.seconds = seconds
+        self.command, self.seconds = tuple(command), seconds
         self._stderr = stderr
         self._received = b""
         with stderr.open("wb") as sink:
@@ -48,6 +51,11 @@ class Process:
         return self._popen.poll() is None
 
     @property
+    def code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._popen.poll()
+
+    @property
     def usable(self) -> bool:
         """Whether another line can be sent."""
         return self.alive and not self._input.closed
@@ -55,6 +63,12 @@ class Process:
     def stderr(self) -> str:
         """What the process and its children have written to standard error so far."""
         return self._stderr.read_text(errors="replace")
+
+    def written(self) -> bytes:
+        """What lies unread on its standard output, as far as the pipe holds it."""
+        with suppress(BlockingIOError):
+            self._received += os.read(self._output.fileno(), CHUNK)
+        return self._received
 
     async def send(self, data: bytes) -> None:
         """Write all of it. A process that ends meanwhile is no fault: its exit code says what came of it."""
@@ -67,8 +81,13 @@ class Process:
                     await self._ready(self._input.fileno(), writing=True)
 
     async def line(self) -> bytes:
-        """The next line with its LF; what is left at the end of the stream, b"" after it."""
+        """The next line with its LF; what is left at the end of the stream, b"" after it.
+
+        Raises Violation for a flood.
+        """
         while b"\n" not in self._received:
+            if len(self._received) > LONGEST_LINE:
+                raise Violation("standard output", f"{len(self._received)} bytes without a newline", "RUN-021")
             chunk = await self._chunk()
             if not chunk:
                 rest, self._received = self._received, b""
@@ -102,7 +121,7 @@ class Process:
 
     def said(self) -> str:
         """Its state and the end of its standard error, for a message."""
-        state = "the process runs" if self.alive else f"the process ended with code {self._popen.poll()}"
+        state = "the process runs" if self.alive else f"the process ended with code {self.code}"
         return f"{state}; the end of its standard error: {self.stderr()[-600:]!r}"
 
     def signal(self, number: int) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.publication import host
-from protocol3_conformance.roles.coordinator import SETTLEMENTS, losing, refusing, replying, sending
+from protocol3_conformance.roles.coordinator import ACQUISITIONS, SETTLEMENTS, losing, refusing, replying, sending
 from protocol3_conformance.scenarios.worker import worker_check
 from protocol3_conformance.wire.strict_json import JsonValue, same
 from protocol3_conformance.worker_lab import WorkerLab
@@ -284,13 +283,9 @@ async def test_settlement_lost(lab: WorkerLab) -> None:
     assert (delivery["settled_attempts"], delivery["lost_attempts"]) == (1, 1)
 
 
-def _more(lab: WorkerLab, than: int) -> Callable[[], bool]:
-    return lambda: len(lab.coordinator.sent(SETTLEMENTS)) > than
-
-
 @worker_check("worker-settlement/another-receipt", cites=["WRK-075", "WRK-074"])
 async def test_another_receipt(lab: WorkerLab) -> None:
-    """A receipt of something else, or a definite refusal, ends admission; the worker does not finish."""
+    """A receipt of something else, or a definite refusal, ends admission; the report keeps the worker from its end."""
     for number, case in enumerate(("operation_id", "task_id", "attempt_id", "conflict")):
         with lab.case(case):
 
@@ -301,13 +296,14 @@ async def test_another_receipt(lab: WorkerLab) -> None:
 
             answers = refusing("conflict", times=200) if case == "conflict" else [replying(wrong)] * 200
             lab.coordinator.script(SETTLEMENTS, *answers)
-            polls = len(lab.coordinator.sent("/v1/acquisitions"))
-            await lab.task("return 1")
-            worker = lab.worker(cache=number)
-            sent = len(lab.coordinator.sent(SETTLEMENTS))
-            await lab.coordinator.until("a settlement", _more(lab, sent))
-            assert not await worker.silent(0.5) or worker.alive
+            before = len(lab.coordinator.sent(ACQUISITIONS))
+            worker = lab.worker(concurrency=2, cache=number)
+            await lab.polling(before + 2)
+            attempt = await lab.task("return 1")
+            await lab.polling(before + 3)
+            *_, last = sent = lab.coordinator.sent(ACQUISITIONS)[before:]
+            assert [one["sequence"] for one in sent] == [1, 1, 1]
+            assert (last["consumer_id"], last.get("wait_ms", 0)) == (1 - attempt.owner["consumer_id"], 0)
             assert worker.alive
-            assert len(lab.coordinator.sent("/v1/acquisitions")) == polls + 1
             worker.kill()
             lab.coordinator.unscript()
