@@ -20,18 +20,19 @@ Address = tuple[str, int]
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on until the reader's side ends, then tell the writer's side so."""
-    with suppress(ConnectionError):
+    """Pass on until the reader's side ends or breaks off, and tell the other side so, which would wait for ever."""
+    with suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)
             await writer.drain()
+    with suppress(OSError):
         writer.write_eof()
 
 
 async def forward(address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """One connection, until both sides have ended; either side's end closes what is left."""
     try:
-        with suppress(ConnectionError):
+        with suppress(OSError):
             behind_reader, behind_writer = await asyncio.open_connection(*address)
             try:
                 await asyncio.gather(pump(reader, behind_writer), pump(behind_reader, writer))
@@ -42,7 +43,14 @@ async def forward(address: Address, reader: asyncio.StreamReader, writer: asynci
 
 
 async def serve(addresses: Iterator[Address]) -> None:
-    server = await asyncio.start_server(lambda *pair: forward(next(addresses), *pair), "127.0.0.1", 0)
+    running: set[asyncio.Future[None]] = set()  # nothing else refers to a connection whose client has gone
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(forward(next(addresses), reader, writer))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     sys.stdout.write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()

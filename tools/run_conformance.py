@@ -13,7 +13,7 @@ kill the server and start it again, so that it really dies at the crash points. 
 revision too.
 
 `--database-url` judges a coordinator on a PostgreSQL that runs already, `--processes` several coordinators on one
-database, behind an address that gives each new connection to the next of them.
+database, behind an address that gives each new connection to the next of them; those do not claim faults.
 
 `--runtime` judges program processes and `--worker` our worker instead, with our helper (`ours`) or with a published one
 (`0.6.1`, from .envs/interop-0.6.1).
@@ -36,13 +36,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
+from protocol3 import __version__
 from protocol3.store.embedded import EmbeddedPostgres
 from system import System, temporary_folder
 
 ROOT = Path(__file__).parent.parent
 SUITE = ROOT / "conformance" / "protocol3_conformance" / "scenarios"
 SCOPE = ("conformance", "bound")
-CLAIMED = "core,forks,subworkflows,discovery,virtual-time,faults"
+CLAIMED = "core,forks,subworkflows,discovery,virtual-time"
 PATHS = os.pathsep.join(str(ROOT / room) for room in ("reference", "conformance", "spec"))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}
 
@@ -81,7 +82,8 @@ def database(given: str | None, processes: int) -> Iterator[list[str]]:
 @contextmanager
 def postgres() -> Iterator[str]:
     """The URL of an embedded server that lives as long as the block."""
-    server = EmbeddedPostgres(ephemeral=True).start()
+    # Held checks keep connections of every coordinator; the default of 100 is for one.
+    server = EmbeddedPostgres(ephemeral=True, settings={"max_connections": "400"}).start()
     try:
         yield server.dsn
     finally:
@@ -162,6 +164,12 @@ def worker_command(bootstrap: Path) -> str:
     return " ".join(connect)
 
 
+def identity(breaking: str | None) -> list[str]:
+    """What the reports call the target."""
+    name = "protocol3 reference coordinator"
+    return ["--target-name", f"{name}, broken: {breaking}" if breaking else name, "--target-version", __version__]
+
+
 def judge(place: Path, *arguments: str) -> int:
     """Run the suite, or a file of it; pytest's exit code."""
     command = [sys.executable, "-m", "pytest", str(place), "--revision", "all", *arguments]
@@ -201,7 +209,9 @@ def main() -> int:
             runtime = ["--runtime-command", runtime_command(bootstrap)] if arguments.runtime else []
             worker = ["--worker-command", worker_command(bootstrap)] if arguments.worker else []
             return judge(ROOT / "conformance", *runtime, *worker, *pytest_arguments)
-    profile = ["--profile", CLAIMED, "--with-expiry"] if arguments.test_controls else []
+    # Rules strike in the process that received them (TST-020), so several behind one address cannot claim them.
+    claimed = CLAIMED if arguments.processes > 1 else f"{CLAIMED},faults"
+    profile = ["--profile", claimed, "--with-expiry"] if arguments.test_controls else []
     if arguments.restarts:
         with restartable(controls=arguments.test_controls) as file:
             return judge(ROOT / "conformance", "--target-file", file, *profile, *pytest_arguments)
@@ -212,7 +222,7 @@ def main() -> int:
             sys.stdin.read()
             return 0
         scope = ["--scope", "/".join(SCOPE)] if arguments.bound else []
-        common = ["--target", url, *scope, *profile, *pytest_arguments]
+        common = ["--target", url, *identity(arguments.breaking), *scope, *profile, *pytest_arguments]
         return in_every_order(common) if arguments.orders else judge(ROOT / "conformance", *common)
 
 

@@ -1,10 +1,10 @@
 """`./dev docs`: the specification and the documents as a static web site that needs no network.
 
-    python tools/site/build.py [--out DIR] [--serve [--port N]]
+    python tools/site/build.py [--out DIR] [--no-reports] [--serve [--port N]]
 
 Pages are prepared below `build/site` (what `page_text.py` does to those of the repository, and pages made of schemas,
-routes, requirements and troubles), then mkdocs-material makes the site. Needs npm once, for the scripts
-that draw diagrams and that search in pages opened as files; without it diagrams are shown as text.
+routes, requirements, troubles and runs of the conformance suite), then mkdocs-material makes the site. Needs npm once,
+for the scripts that draw diagrams and that search in pages opened as files; without it diagrams are shown as text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "conformance"), str(ROOT / "spec")]
 
+import report_pages  # noqa: E402
 import requirement_pages  # noqa: E402
 import route_pages  # noqa: E402
 import schema_pages  # noqa: E402
@@ -94,22 +95,28 @@ def navigation(requirement_files: list[str]) -> list[Any]:
         {"Requirements": ["requirements/index.md", {"By prefix": requirement_files}]},
         {"Routes": "routes/index.md"},
         {"Schemas": ["schemas/index.md", *by_title]},
-        {"Reference": [*_below("docs"), {"What real engines got wrong": trouble_page.PATH}, "CHANGELOG.md"]},
+        {"Reference": [*_below("docs"), *_found(), "CHANGELOG.md"]},
         {"Fixtures": [path for path in documents() if path.startswith("fixtures/")]},
     ]
 
 
-def _below(folder: str) -> list[str]:
-    return [
-        path.relative_to(PAGES).as_posix() for path in sorted((PAGES / folder).glob("*.md")) if path.stem != "index"
-    ]
+def _found() -> list[Any]:
+    """What real engines got wrong, and what the suite says of ours."""
+    return [{"What real engines got wrong": trouble_page.PATH}, *_below(report_pages.FOLDER, index=True)]
 
 
-def build(out: Path) -> None:
-    """Make the site. Raises CalledProcessError where a link leads nowhere."""
+def _below(folder: str, *, index: bool = False) -> list[str]:
+    found = sorted((PAGES / folder).glob("*.md"))
+    return [path.relative_to(PAGES).as_posix() for path in found if (path.stem == "index") == index]
+
+
+def build(out: Path, *, reports: bool) -> None:
+    """Make the site. Raises CalledProcessError where a link leads nowhere, ReportFailure."""
     environment.ensure(ROOT / ".envs/site")
     modules = npm_packages.ensure()
     prepare(diagrams=modules is not None)
+    if reports:
+        report_pages.write(PAGES)
     scripts = ["assets/requirements.js"]
     if modules is not None:
         shutil.copy(modules / "mermaid/dist/mermaid.min.js", PAGES / "assets")
@@ -139,12 +146,18 @@ def foreign(out: Path) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder of the site; replaced")
+    parser.add_argument(
+        "--reports",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run the conformance suite for its page (about a minute)",
+    )
     parser.add_argument("--serve", action="store_true", help="show it on this machine afterwards")
     parser.add_argument("--port", type=int, default=8000)
     arguments = parser.parse_args()
     try:
-        build(arguments.out)
-    except (subprocess.CalledProcessError, environment.EnvironmentFailure) as failure:
+        build(arguments.out, reports=arguments.reports)
+    except (subprocess.CalledProcessError, environment.EnvironmentFailure, report_pages.ReportFailure) as failure:
         print(f"docs: {failure}", file=sys.stderr)
         return 1
     for fault in (faults := [*foreign(arguments.out)]):

@@ -56,3 +56,21 @@ def test_page(linker: Any, path: str, text: str, page: str) -> None:
 def test_a_diagram_can_be_wider_than_a_phone(linker: Any) -> None:
     page = linker.page("spec/a.md", "```mermaid\nstateDiagram-v2\n```")
     assert page == '<div class="diagram" markdown>\n\n```mermaid\nstateDiagram-v2\n```\n\n</div>\n'
+
+
+def test_the_page_of_reports_says_how_to_make_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run has its command, its report, its table as Markdown within the page, and no heading above its own."""
+    spec = importlib.util.spec_from_file_location("report_pages", ROOT / "tools/site/report_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "report_pages", module)
+    spec.loader.exec_module(module)
+    table = "## Conformance of x\n\n### failed\n\n<details><summary>all</summary>\n"
+    page = module.page({run.name: table for run in module.RUNS})
+    for run in module.RUNS:
+        assert f"]({run.name}.html)" in page
+        assert f"python tools/run_conformance.py {run.words[0]}" in page
+    assert page.count("### Conformance of x\n") == page.count("#### failed\n") == len(module.RUNS)
+    assert page.count("<details markdown><summary>") == len(module.RUNS)
+    assert page.count("\n## ") == len(module.RUNS)
