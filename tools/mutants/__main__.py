@@ -3,6 +3,7 @@
     ./dev mutants --check                what is wrong with the descriptions and with the committed matrix; a second
     ./dev mutants --id 'event-*'         run some: by ID or file; also --kind, --role, --changed, --missing, --sample N
     ./dev mutants --missing --write      run what is new or changed, and keep what it shows in the matrix
+    ./dev mutants --random 20 --seed 1   edits that nobody thought of, in core and contract; with --clock 300
 
 Each runs the checks that cite what it breaks until one fails, and a first look if none does. The last line counts the
 killed and the harmless as passed; the exit code is 1 for any other.
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from mutants import matrix, selection
+from mutants import drawn, matrix, selection
 from mutants.entries import KINDS, ROLES, BadEntry, Mutant, faults, read
 from mutants.judging import Effort, Ruling, Verdict
 from mutants.run import rulings
@@ -36,6 +37,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--changed", action="store_true", help="of which description, files or checks were changed")
     parser.add_argument("--sample", type=int, metavar="N", help="N drawn by the seed, beside what --changed chooses")
     parser.add_argument("--seed", type=int, help="of the sample (default: drawn from the commit)")
+    parser.add_argument("--random", type=int, metavar="N", help="N edits drawn by --seed, judged by every check")
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="begin no further mutant after this time")
     parser.add_argument(
         "--clock", type=float, default=Effort().seconds, metavar="SECONDS", help="for one mutant's checks"
@@ -117,8 +119,25 @@ def summary(found: Sequence[Ruling], left: int, seconds: float) -> int:
     return 0 if good == len(found) else 1
 
 
+def at_random(asked: argparse.Namespace) -> int:
+    """Draw, rule and tell the score: the killed of those that are decided. A survivor may be no fault at all.
+
+    One that does not start, or whose checks did not end within the clock, decides nothing.
+    """
+    began = time.monotonic()
+    picked = drawn.mutants(asked.random, asked.seed or 0)
+    found = run(picked, asked)
+    code = summary(found, len(picked) - len(found), time.monotonic() - began)
+    killed = sum(ruling.verdict is Verdict.KILLED for ruling in found)
+    survived = sum(ruling.verdict is Verdict.SURVIVED and not ruling.unended for ruling in found)
+    print(f"score: {killed} killed, {survived} survived, {len(found) - killed - survived} not decided")
+    return code
+
+
 def main(words: Sequence[str]) -> int:
     asked = options(words)
+    if asked.random is not None:
+        return at_random(asked)
     try:
         mutants = read()
     except BadEntry as error:

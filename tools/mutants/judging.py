@@ -49,7 +49,8 @@ class Ruling:
     """What became of one mutant.
 
     `killers` are failed checks with the broken requirements that they cite, `others` failed ones that cite none.
-    `checks` counts those that ran; `detail` is for people: why it was not as it must be.
+    `checks` counts those that ended, `unended` those that the clock or a kill stopped; `detail` is for people: why it
+    was not as it must be.
     """
 
     mutant: Mutant
@@ -57,6 +58,7 @@ class Ruling:
     killers: tuple[tuple[str, tuple[str, ...]], ...] = ()
     others: tuple[str, ...] = ()
     checks: int = 0
+    unended: int = 0
     seconds: float = 0.0
     detail: str = ""
 
@@ -104,9 +106,13 @@ def _judged(mutant: Mutant, subject: Target, effort: Effort) -> tuple[list[Outco
 
 
 def rounds(mutant: Mutant, subject: Target, *, every: bool = False) -> Iterable[list[Scenario]]:
-    """First the checks that cite a broken requirement, then the first look, or `every` other check of the role."""
+    """First the checks that cite a broken requirement, then the first look, or `every` other check of the role.
+
+    For a mutant that names none, all but the long ones that wait for each other and kill it.
+    """
     fit = [one for one in _checks(mutant.role) if all(map(subject.claims, one.profiles))]
-    about = [one for one in fit if set(one.cites) & set(mutant.breaks)]
+    fit = [one for one in fit if mutant.breaks or not one.deadly]
+    about = [one for one in fit if not mutant.breaks or set(one.cites) & set(mutant.breaks)]
     rest = [one for one in fit if one not in about]
     yield about
     yield rest if every else [one for one in rest if one.check_id in _first_look(mutant.role)]
@@ -147,8 +153,11 @@ def failed(outcome: Outcome) -> bool:
 
 
 def kills(mutant: Mutant, outcome: Outcome) -> bool:
-    """Failed, and for the right reason: it cites a broken requirement, or the wire layer named one in it."""
-    return failed(outcome) and bool(set(outcome.cites) & set(mutant.breaks))
+    """Failed, and for the right reason: it cites a broken requirement, or the wire layer named one in it.
+
+    Of a mutant that names none, nobody knows the right reason.
+    """
+    return failed(outcome) and (not mutant.breaks or bool(set(outcome.cites) & set(mutant.breaks)))
 
 
 def ruling(mutant: Mutant, outcomes: Sequence[Outcome], *, unended: Sequence[str] = (), seconds: float = 0.0) -> Ruling:
@@ -168,7 +177,7 @@ def ruling(mutant: Mutant, outcomes: Sequence[Outcome], *, unended: Sequence[str
     detail = [
         *([] if first is None else [f"{first.check_id}: {first.detail}"]),
         *([f"errors of the suite: {', '.join(errors)}"] if errors else []),
-        *([f"not ended: {', '.join(unended)}"] if unended and not killers else []),
+        *([f"{len(unended)} checks did not end: {', '.join(unended[:3])} …"] if unended and not killers else []),
     ]
     return Ruling(
         mutant=mutant,
@@ -176,6 +185,7 @@ def ruling(mutant: Mutant, outcomes: Sequence[Outcome], *, unended: Sequence[str
         killers=tuple((one.check_id, tuple(name for name in mutant.breaks if name in one.cites)) for one in killers),
         others=tuple(one.check_id for one in others),
         checks=len(outcomes),
+        unended=len(unended),
         seconds=seconds,
         detail="; ".join(detail),
     )

@@ -68,6 +68,12 @@ def test_the_verdict(
     assert mutants.judging.ruling(made(of="n"), outcomes).verdict == twin
 
 
+def test_any_check_kills_what_names_no_rule(mutants: SimpleNamespace, made: Callable[..., Any]) -> None:
+    """As those drawn at random."""
+    assert mutants.judging.ruling(made(breaks=()), [outcome(State.FAILED, "EVT-018")]).verdict == "killed"
+    assert mutants.judging.ruling(made(breaks=()), [outcome(State.PASSED, "EVT-018")]).verdict == "survived"
+
+
 NOTHING = (("core/renewal.py", '"""Renewing a lease', '"""Renewing one lease'),)
 JSON_ZERO = (("contract/strict_json.py", "return -0.0  # JSON-022", "return 0"),)
 DEAD = (("core/renewal.py", "def renew(", "raise RuntimeError('dead')\n\n\ndef renew("),)
@@ -115,7 +121,8 @@ def test_the_checks_behind_the_verdicts(rulings: dict[str, Any]) -> None:
     assert rulings["wrong-reason"].killers == ()
     assert rulings["wrong-reason"].others
     assert "RuntimeError: dead" in rulings["dead"].detail
-    assert rulings["mute"].detail.startswith("not ended: ")
+    assert rulings["mute"].detail.startswith(f"{rulings['mute'].unended} checks did not end: ")
+    assert rulings["mute"].unended > 0
 
 
 def test_only_killed_and_harmless_end_well(
