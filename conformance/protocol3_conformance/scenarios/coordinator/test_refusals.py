@@ -134,13 +134,13 @@ async def test_conflict(lab: Lab) -> None:
 async def test_ownership_lost(lab: Lab) -> None:
     """Whoever does not hold the lease is 409/`ownership_lost` with every command, and changes nothing by any."""
     _, activation = await begun(lab, retry_policy=RETRIED)
-    foreign = {"lease_id": lab.unique("lease")}
-    stranger = {**activation.owner, **foreign}
+    lease_id = lab.unique("lease")
+    stranger = {**activation.owner, "lease_id": lease_id}
     record = {"key": "step", "callable": "conformance:step", "input": None, "output": None}
     async with unchanged(lab.client, workflows=[activation.workflow_id], claims=[activation]):
-        (await activation.renew("keep_alive", **foreign)).refused("ownership_lost")
-        (await activation.context(**foreign)).refused("ownership_lost")
-        (await activation.confirm(**foreign)).refused("ownership_lost")
+        (await activation.renew("keep_alive", lease_id=lease_id)).refused("ownership_lost")
+        (await activation.context(lease_id=lease_id)).refused("ownership_lost")
+        (await activation.confirm(lease_id=lease_id)).refused("ownership_lost")
         settlement = activation.success(activation.decision("complete", output=None))
         (await activation.settle({**settlement, "owner": stranger})).refused("ownership_lost")
         command = {"owner": stranger, "record": record}
@@ -184,12 +184,13 @@ async def test_out_of_order(lab: Lab) -> None:
 async def test_busy(lab: Lab) -> None:
     """A consumer that holds a live attempt is 409/`busy`, a full inbox too: nothing is claimed, nothing kept."""
     _, stuffed = await waiting(lab)
+    # Before the claim: on a slow target the inbox takes longer to fill than a lease lasts.
+    for number in range(bound("INBOX_EVENTS")):
+        (await lab.client.send_event(stuffed.workflow_id, f"k{number}", lab.client.event())).accepted()
     await lab.client.task()
     worker = await lab.worker()
     claim = await worker.running(0)
     task = await lab.client.task()
-    for number in range(bound("INBOX_EVENTS")):
-        (await lab.client.send_event(stuffed.workflow_id, f"k{number}", lab.client.event())).accepted()
     event = lab.client.event()
     async with unchanged(lab.client, tasks=[task["task_id"]], workflows=[stuffed.workflow_id], claims=[claim]):
         (await worker.acquire(2, 0)).refused("busy")
