@@ -19,6 +19,7 @@ FOUND_BY = {
     "attempts-not-counted": ("stateful/tasks", 12),
     "settlement-replay-forgets": ("stateful/tasks", 5),
     "early-events-lost": ("stateful/workflows", 8),
+    "inputs-twice": ("stateful/workflows", 26),
     "fork-replay-forgets": ("stateful/forks", 9),
     "cancel-in-any-scope": ("stateful/two-scopes", 3),
 }

@@ -14,7 +14,7 @@ from protocol3_conformance.roles.reports import ECHOED
 from protocol3_conformance.stateful.history import History, ref
 from protocol3_conformance.stateful.machine import Operation, choose
 
-WORDS = {"submit": 4, "acquire": 7, "renew": 4, "settle": 7, "confirm": 2, "cancel": 2, "read": 2, "advance": 4}
+WORDS = {"submit": 3, "acquire": 8, "renew": 3, "settle": 9, "confirm": 2, "cancel": 1, "read": 1, "advance": 3}
 """What may be done, and how often it is drawn."""
 KEYS, CONSUMERS = 3, 2
 POLICIES = (
@@ -90,7 +90,7 @@ class Tasks:
     def queue(self, name: str) -> str:
         return f"{self.history.lab.target.queue}:{name}:{{run}}"
 
-    async def cancel(self, number: int, _: int, __: int) -> None:
+    async def cancel(self, number: int, what: int, _: int) -> None:
         if task := choose(self.named(), number):
             body = {"scope": self.scope, "task_id": task.name}
             await self.history.post("/v1/tasks/cancel", body, self.world.cancel(task, self.now))
