@@ -130,7 +130,7 @@ def waiting(kind: str, delay_ms: int | None = None) -> Decide:
     wait |= {"timeout_ms": None} if kind == "event" else {"delay_ms": delay_ms}
 
     def decide(context: Any) -> Any:
-        if context["revision"] > 1:
+        if context["revision"] > 0:
             return complete(context)
         return {"kind": "wait", "wait": wait, "continuation": "woken", "state": None, "commands": []}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,7 +19,7 @@ from bench import filling, running
 from bench.own import Own, own_system
 from bench.plot import write_svg
 from bench.report import Results, Row, ratios, table
-from bench.scenarios import Metric, names
+from bench.scenarios import Metric, names, timers
 from bench.scripted import Scripted, waiting
 from system import temporary_folder
 
@@ -99,7 +100,21 @@ async def test_filled_tables_hold_what_could_have_happened(own: Own) -> None:
     assert await own.get("/v1/tasks/status", task_id=f"{task_id}-5") == status | renamed
     workflow = await own.get("/v1/workflows/status", workflow_id=f"{workflow_id}-5")
     assert (workflow["state"], workflow["revision"]) == ("waiting", 1)
-    assert await own.database.fetchval("select count(*) from task where id like '%-_'") == 5 + 5
+    assert await own.database.fetchval("select count(*) from task where queue = 'filled' and id like '%-_'") == 5 + 5
+
+
+@of_a_system
+async def test_copied_timers_fire(own: Own) -> None:
+    """Each once, at the instant that the scenario moves it to."""
+    workflow_id = await filling.waiting_workflow(Scripted(own, "timers"), waiting("timer", 3_600_000))
+    await filling.copy(own, filling.OF_WORKFLOW, workflow_id, 3)
+    await own.database.execute(timers.DUE, f"{workflow_id}-%", round(time.time() * 1000) + timers.AHEAD_MS)
+    fired = 0
+    async with asyncio.timeout(20):
+        while fired < 3:
+            fired = await own.database.fetchval(timers.LATE)
+            await asyncio.sleep(0.05)
+    assert await own.database.fetchval("select count(*) from task where queue = 'timers'") == 4 + 3
 
 
 @pytest.mark.parametrize("name", names())

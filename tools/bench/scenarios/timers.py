@@ -24,6 +24,13 @@ METRICS = {
 }
 AHEAD_MS = 3_000
 FAR_MS = 3_600_000
+#: One statement, so that the instants are set long before the first of them; they spread over a second.
+DUE = """
+create temporary table due as with moved as (
+  update agenda set due = $2::bigint + hashtext(ref) % 500 where ref like $1 returning ref as workflow_id, due),
+deadlines as (update wait w set deadline = m.due from moved m where m.workflow_id = w.workflow_id)
+select * from moved
+"""
 LATE = """
 select count(*) as fired, percentile_cont(array[0.5, 0.99]) within group (order by t.submitted_at - d.due) as late
 from task t join due d on d.workflow_id = t.workflow_id where t.submitted_at >= d.due
@@ -36,13 +43,8 @@ async def play(folder: Path, options: Options) -> AsyncIterator[Figures]:
             scripted = Scripted(own, f"timers {number}")
             workflow_id = await waiting_workflow(scripted, waiting("timer", FAR_MS))
             reads = [await _read(own) for _ in range(200)]
-            began = time.time()
-            due = f"{round(began * 1000) + AHEAD_MS + options.timers // 20} + n % 1000"
-            await copy(own, OF_WORKFLOW, workflow_id, options.timers, agenda_due=due)
-            await own.database.execute(
-                "create temporary table due as select ref as workflow_id, due from agenda where ref like $1",
-                f"{workflow_id}-%",
-            )
+            await copy(own, OF_WORKFLOW, workflow_id, options.timers)
+            await own.database.execute(DUE, f"{workflow_id}-%", round(time.time() * 1000) + AHEAD_MS)
             during, fired = list[float](), 0
             last = await own.database.fetchval("select max(due) from due")
             while fired < options.timers and time.time() * 1000 < last + 60_000:
