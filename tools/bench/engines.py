@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,13 @@ async def _driven(
 ) -> AsyncIterator[Engine]:
     with (folder / "driver.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            python, DRIVERS / f"drive_{name}.py", json.dumps(given), stdin=PIPE, stdout=PIPE, stderr=log
+            python,
+            DRIVERS / f"drive_{name}.py",
+            json.dumps(given),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=log,
+            start_new_session=True,
         )
     try:
         async with asyncio.timeout(START_S):
@@ -97,11 +105,11 @@ async def _driven(
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), STOP_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        with suppress(ProcessLookupError):  # whatever it started and left, servers that stop slowly above all
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 async def _reply(name: str, process: Process, log: Path | None = None) -> Any:

@@ -116,7 +116,7 @@ async def main(server: str, folder: str) -> None:
             await serve(Restate(http, f"http://127.0.0.1:{ingress}", processes))
     finally:
         for process in (program, engine):
-            process.terminate()
+            process.kill()  # thrown away with its data: it need not stop in order
             process.wait()
 
 
