@@ -102,6 +102,11 @@ class Target:
         return self.scope is None and VIRTUAL_TIME in self.profiles
 
     @property
+    def obeys(self) -> bool:
+        """Whether fault rules may be set: they are offered, and a rule of one scenario strikes in no other."""
+        return self.scope is None and FAULTS in self.profiles
+
+    @property
     def place(self) -> str:
         """What is judged, in one line for people."""
         started = [shlex.join(one.words) for one in (self.runtime, self.worker) if one]
@@ -125,4 +130,6 @@ class Target:
             return self.power is not None
         if profile == VIRTUAL_TIME:
             return self.moves_time
+        if profile == FAULTS:
+            return self.obeys
         return self.with_expiry or self.moves_time if profile == EXPIRY else profile in self.profiles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from protocol3_conformance import baseline, catalogue, judgement, revision
 from protocol3_conformance.smoke import SMOKE
-from protocol3_conformance.target import COORDINATOR, PROFILES, Patience, Target
+from protocol3_conformance.target import COORDINATOR, PROFILES, TESTING, Patience, Target
 from protocol3_conformance.verdict import ExitCode, Outcome, State, exit_code
 from protocol3_conformance.wire import redaction
 from protocol3_conformance.wire.peer import Endpoint
@@ -75,6 +76,15 @@ def test_the_claim_of_a_run_without_a_flaw() -> None:
     assert claim == (
         "conforms to core, forks, subworkflows, discovery of Ledgence runtime protocol 3, specification 1.0"
     )
+
+
+def test_nothing_of_all_scenarios_is_changed_by_one_of_them() -> None:
+    """On a bound service all share one clock and one list of fault rules: what changes those is not claimed there."""
+    bound = dataclasses.replace(target(*PROFILES, *TESTING), scope=("t", "n"))
+    for one in SUITE.values():
+        changes = set(TESTING) & set(one.profiles)
+        assert not (changes and all(map(bound.claims, one.profiles))), f"{one.check_id} needs {changes}"
+    assert not any(one.point and "faults" in one.point.ways(bound) for one in SUITE.values())
 
 
 @pytest.mark.parametrize("check", ["submission/first-acceptance", "forks/replay-and-conflict", "expiry/lease"])

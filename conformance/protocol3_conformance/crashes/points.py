@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from protocol3_conformance.target import FAULTS, Target
+from protocol3_conformance.target import Target
 
 BEFORE_RECEIPT, AT_WORK, BEFORE_REPLY, AFTER_REPLY, TWICE, MID_STEP = (
     "before-receipt",
@@ -54,17 +54,12 @@ class Point:
         """By which ways it is reached on this target; none where it cannot be."""
         if self.place == TWICE:
             return (CONNECTION,)
-        held = obeys(target) and self.place in (AT_WORK, MID_STEP, BEFORE_REPLY)
+        held = target.obeys and self.place in (AT_WORK, MID_STEP, BEFORE_REPLY)
         if target.power:
             return (PROFILE, KILL) if held else (KILL,)
         if self.place in NEED_RESTART:
             return ()
         return (PROFILE,) if held else (CONNECTION,)
-
-
-def obeys(target: Target) -> bool:
-    """Whether fault rules may be set: they are offered, and disturb nobody else."""
-    return FAULTS in target.profiles and target.scope is None
 
 
 def listing(points: Iterable[Point], target: Target | None) -> str:

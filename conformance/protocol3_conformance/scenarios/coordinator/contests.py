@@ -66,7 +66,7 @@ def checks_of(
     at_once.__doc__ = f"{title} (at once)."
     yield name, profile, at_once
     for first, word in enumerate(("one-way", "other-way")):
-        yield f"{name}-{word}", f"{profile} faults any-scope", in_order(first)
+        yield f"{name}-{word}", f"{profile} faults", in_order(first)
 
 
 async def begun(lab: Lab, **submission: Any) -> tuple[Worker, Activation]:

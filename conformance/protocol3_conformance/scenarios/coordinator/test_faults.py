@@ -12,7 +12,7 @@ from protocol3_conformance.scenario import scenario
 from protocol3_conformance.wire.actors import FAULTS
 from protocol3_conformance.wire.faults import TransportFault
 
-PROFILE = "core faults any-scope"
+PROFILE = "core faults"
 CANCEL, SETTLE, TASKS = "/v1/tasks/cancel", "/v1/settlements", "/v1/tasks"
 PLACES = ("received", "locked", "written", "committed")
 

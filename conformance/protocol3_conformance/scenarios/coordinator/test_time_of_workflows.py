@@ -238,7 +238,7 @@ async def test_resolved_once(lab: Lab) -> None:
 @scenario(
     "workflow-time/live-limit-before-the-owner-is-told",
     cites=["RACE-29", "CHD-026"],
-    profile="core forks subworkflows faults any-scope",
+    profile="core forks subworkflows faults",
 )
 async def test_live_limit_before_the_owner_is_told(lab: Lab) -> None:
     """A branch that has ended is not live any more, though its parent was not told yet: one more may be created."""

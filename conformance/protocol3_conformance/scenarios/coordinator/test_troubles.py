@@ -171,9 +171,7 @@ async def test_start_and_event_in_one_breath(lab: Lab) -> None:
     await worker.nothing()
 
 
-@scenario(
-    "trouble/events-during-an-open-decision", cites=["EVT-015", "EVT-021", "TMR-012"], profile="core faults any-scope"
-)
+@scenario("trouble/events-during-an-open-decision", cites=["EVT-015", "EVT-021", "TMR-012"], profile="core faults")
 async def test_events_during_an_open_decision(lab: Lab) -> None:
     """Events that come while a decision is settled and not applied are kept; each wakes its own wait, in turn."""
     worker, first = await begun(lab)
