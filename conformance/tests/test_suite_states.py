@@ -188,6 +188,9 @@ def test_the_first_look_is_small_and_touches_every_quick_subject() -> None:
         "virtual-time",
         "faults",
         "workflow-time",
+        "refusals",
+        "trouble",
+        "stateful",
     }
     assert subjects - {name.partition("/")[0] for name in SMOKE} <= deeper
 
