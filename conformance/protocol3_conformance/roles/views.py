@@ -34,13 +34,16 @@ async def view(client: Client, tasks: Sequence[str], workflows: Sequence[str], c
 
 @asynccontextmanager
 async def unchanged(
-    client: Client, *, tasks: Sequence[str] = (), workflows: Sequence[str] = (), claims: Sequence[Claim] = ()
+    client: Client,
+    *,
+    tasks: Sequence[str] = (),
+    workflows: Sequence[str] = (),
+    claims: Sequence[Claim] = (),
+    rule: str = "TASK-016",
 ) -> AsyncIterator[None]:
-    """What is refused within the block must leave everything that can be read of these as it was (TASK-016)."""
+    """What happens within the block, such as a refusal, must leave everything that can be read of these as it was."""
     before = await view(client, tasks, workflows, claims)
     yield
     after = await view(client, tasks, workflows, claims)
     for name, seen in before.items():
-        assert same(after[name], seen), (
-            f"{name} changed from {brief(seen, 300)} to {brief(after[name], 300)} (TASK-016)"
-        )
+        assert same(after[name], seen), f"{name} changed from {brief(seen, 300)} to {brief(after[name], 300)} ({rule})"

@@ -10,10 +10,12 @@ from protocol3_conformance.lab import Lab
 from protocol3_conformance.roles.answer import Answer
 from protocol3_conformance.roles.claim import Claim
 from protocol3_conformance.roles.disturbance import die
+from protocol3_conformance.roles.views import unchanged
 from protocol3_conformance.scenario import scenario
-from protocol3_conformance.scenarios.coordinator.contests import RECORD, RETRIED, SETTLE, begun, with_child
+from protocol3_conformance.scenarios.coordinator.contests import ONCE, RECORD, RETRIED, SETTLE, begun, with_child
+from protocol3_conformance.scenarios.coordinator.test_troubles_of_values import NUL, VALUE
 from protocol3_conformance.wire.interrupted import Interrupted
-from protocol3_conformance.wire.strict_json import JsonValue, compact_size
+from protocol3_conformance.wire.strict_json import JsonValue, compact_size, same
 
 DELAY_MS = 300
 
@@ -176,6 +178,34 @@ async def test_listing_over_a_restart(lab: Lab) -> None:
     assert rest["next_cursor"] is None
     found = [item["task_id"] for item in [*first["items"], *rest["items"]]]
     assert sorted(found) == sorted(made), f"listed {found}, made {made}"
+
+
+@scenario(
+    "crashes/values-over-a-restart",
+    cites=["DLV-121", "JSON-012", "JSON-046", "TXT-007", "ERR-010", "LOC-001", "EVT-002"],
+    profile="core restart",
+)
+async def test_values_over_a_restart(lab: Lab) -> None:
+    """U+0000 in data, member names and error texts, and great numbers, are after a restart what they were before."""
+    worker, first = await begun(lab, data=VALUE)
+    (await first.local("step", VALUE, input=VALUE)).accepted()
+    (await lab.client.send_event(first.workflow_id, "go", lab.client.event(data=VALUE))).accepted()
+    _, failed = await begun(lab)
+    await failed.fail(message=NUL)
+    await lab.client.outcome_until(failed.workflow_id, "failed")
+    await lab.client.task(data=VALUE, retry_policy=ONCE)
+    claim = await worker.running()
+    report = claim.breakdown("io", phase="cleanup", message=NUL, cleanup_error={"kind": "io", "message": NUL})
+    (await claim.settle(report)).accepted()
+    kept = {"workflows": [first.workflow_id, failed.workflow_id], "claims": [first, claim]}
+    async with unchanged(lab.client, **kept, rule="DLV-121"):
+        await die(lab, nothing_more)
+    await first.wait_event("go", state=VALUE)
+    second = await worker.activation()
+    seen = [second.event["data"], second.frozen["state"], second.wake("event")["event"]["data"]]
+    assert same(seen, [VALUE] * 3)
+    await second.complete(VALUE)
+    assert same((await lab.client.outcome_until(first.workflow_id, "succeeded"))["output"], VALUE)
 
 
 @scenario(
