@@ -197,8 +197,8 @@ async def test_values_over_a_restart(lab: Lab) -> None:
     claim = await worker.running()
     report = claim.breakdown("io", phase="cleanup", message=NUL, cleanup_error={"kind": "io", "message": NUL})
     (await claim.settle(report)).accepted()
-    kept = {"workflows": [first.workflow_id, failed.workflow_id], "claims": [first, claim]}
-    async with unchanged(lab.client, **kept, rule="DLV-121"):
+    workflows = [first.workflow_id, failed.workflow_id]
+    async with unchanged(lab.client, workflows=workflows, claims=[first, claim], rule="DLV-121"):
         await die(lab, nothing_more)
     await first.wait_event("go", state=VALUE)
     second = await worker.activation()
