@@ -78,7 +78,7 @@ def _fail(flow: Flow, error: Any) -> None:
 
 def _wrong(flow: Flow, decision: Any) -> list[str]:
     """The error kinds that are right for a decision that cannot be applied (DEC-020); empty where it can."""
-    if decision["activation_id"] != flow.activation.task.name:
+    if not isinstance(decision, dict) or decision["activation_id"] != flow.activation.task.name:
         return [INVALID]
     commands = decision.get("commands", [])
     for command in commands:

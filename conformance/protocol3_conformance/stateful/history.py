@@ -71,14 +71,14 @@ class History:
         self.calls.append(call)
         deadline = time.monotonic() + (self.patience if until else 0)
         pause = FIRST_PAUSE
-        while wrong := await self._try(call):
+        while wrong := await self.attempt(call):
             if time.monotonic() >= deadline:
                 raise Difference(self._told(call, wrong))
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         return self.answers[call["number"]]
 
-    async def _try(self, call: Call) -> list[str]:
+    async def attempt(self, call: Call) -> list[str]:
         """What is wrong with the answer. Raises Violation where the model sees nothing, but the wire layer does."""
         violation = None
         try:

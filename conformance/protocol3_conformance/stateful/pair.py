@@ -8,8 +8,9 @@ from typing import Any
 
 from protocol3_conformance.model.expected import refused
 from protocol3_conformance.model.tasks import Attempt
+from protocol3_conformance.stateful.goals import FLOWS, Goals
 from protocol3_conformance.stateful.history import History, ref
-from protocol3_conformance.stateful.machine import Operation, choose
+from protocol3_conformance.stateful.machine import Operation, Operations, choose
 from protocol3_conformance.stateful.workflows import WORDS as ONE_SCOPE
 from protocol3_conformance.stateful.workflows import Flows
 
@@ -17,6 +18,20 @@ SIDES = ("one", "two")
 EACH = {**ONE_SCOPE, "submit": 3, "foreign": 5}
 WORDS = {f"{word} {side}": often for word, often in EACH.items() for side in SIDES}
 """A word and the side that it is said to."""
+
+
+def both(operations: Operations) -> Operations:
+    """Each operation on one side and then on the other."""
+    return tuple((f"{word} {side}", *numbers) for word, *numbers in operations for side in SIDES)  # type: ignore[misc]
+
+
+NAMING = (
+    *(("foreign", 0, 0, how) for how in range(3)),
+    *(("foreign", 0, 1, how) for how in range(4)),
+    *(("foreign", 0, what, 0) for what in (2, 3)),
+)
+"""Every command that can name what belongs to the other side."""
+GOALS: Goals = {name: (*both(way), *both(NAMING)) for name, way in FLOWS.items()}
 MEMBERS = ("task_id", "attempt_id", "lease_id", "generation", "worker_session_id", "consumer_id")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +17,13 @@ from hypothesis import strategies
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.stateful import script
 from protocol3_conformance.stateful.history import Call, Difference, History
+from protocol3_conformance.stateful.kinds import KINDS, Kind
 from protocol3_conformance.stateful.machine import Machine, Operations
 from protocol3_conformance.wire.exchange import Exchange
 from protocol3_conformance.wire.faults import Violation
 
-LENGTH = 30
-"""Operations of one history."""
+LENGTH = 20
+"""Operations of one history behind the way to its goal."""
 SHRINK_SECONDS, SHRINK_PATIENCE = 30.0, 0.1
 """How long a failing history may be shrunk, and the part of the ordinary patience that it gets meanwhile."""
 Make = Callable[[History], Machine]
@@ -130,10 +132,12 @@ def histories(words: Mapping[str, int]) -> strategies.SearchStrategy[Operations]
     return strategies.tuples(*[strategies.tuples(word, number(3), number(3), number(3))] * LENGTH)
 
 
-def draw(search: Search, words: Mapping[str, int]) -> None:
-    """All examples, or up to the first that fails, in this thread."""
+def draw(lab: Lab, kind: Kind, play: Callable[[Operations], None]) -> None:
+    """All examples, or up to the first that fails, in this thread. The goals have their turns, from any of them on."""
+    ways = tuple(kind.goals.values())
+    turns = itertools.count(lab.random.randrange(len(ways)))
     settings = hypothesis.settings(
-        max_examples=search.lab.target.examples,
+        max_examples=lab.target.examples,
         database=None,
         deadline=None,
         derandomize=False,
@@ -144,22 +148,23 @@ def draw(search: Search, words: Mapping[str, int]) -> None:
     )
 
     def test(operations: Operations) -> None:
-        search.example(operations)
+        play(ways[next(turns) % len(ways)] + operations)
 
-    seeded = hypothesis.seed(search.lab.random.randrange(2**32))
+    seeded = hypothesis.seed(lab.random.randrange(2**32))
     with contextlib.suppress(Stopped):
-        seeded(settings(hypothesis.given(histories(words))(test)))()
+        seeded(settings(hypothesis.given(histories(kind.words))(test)))()
 
 
-async def explore(lab: Lab, make: Make, words: Mapping[str, int]) -> None:
-    """Play the examples of this run. Raises the shortest failure, with the path of its script."""
-    search = Search(lab, make, asyncio.get_running_loop())
+async def explore(lab: Lab) -> None:
+    """Play the examples of this check. Raises the shortest failure, with the path of its script."""
+    kind = KINDS[lab.check_id]
+    search = Search(lab, kind.make, asyncio.get_running_loop())
     done: concurrent.futures.Future[None] = concurrent.futures.Future()
     done.set_running_or_notify_cancel()
 
     def work() -> None:
         try:
-            draw(search, words)
+            draw(lab, kind, search.example)
         except BaseException as error:  # noqa: BLE001 - raised again by who waits
             done.set_exception(error)
         else:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.scenario import scenario
-from protocol3_conformance.stateful import pair, workflows
-from protocol3_conformance.stateful.history import History
 from protocol3_conformance.stateful.search import explore
-from protocol3_conformance.stateful.tasks import WORDS, Tasks
 
 TASKS = [
     *("TASK-052", "TASK-053", "TASK-054", "TASK-055", "TASK-056", "TASK-100", "TASK-103", "TASK-104", "TASK-105"),
@@ -30,46 +27,25 @@ ISOLATION = ["TASK-050", "TASK-103", "TASK-121", "TASK-228", "DLV-011", "WF-011"
 """What shows without waiting. With virtual time the histories let time pass too; that has checks of its own."""
 
 
-def scope(lab: Lab, name: str) -> dict[str, str]:
-    """A scope for each example, or the one there is; a template."""
-    return lab.scope if lab.target.scope else {"tenant_id": "conformance", "namespace": f"{name}:{{run}}"}
-
-
 @scenario("stateful/tasks", cites=TASKS, slow=True)
 async def test_tasks(lab: Lab) -> None:
     """Whatever clients and workers do with tasks, in whatever order: answers and reads are as the contract says."""
-
-    def make(history: History) -> Tasks:
-        return Tasks(history=history, scope=scope(lab, "one"))
-
-    await explore(lab, make, WORDS)
+    await explore(lab)
 
 
 @scenario("stateful/workflows", cites=WORKFLOWS, slow=True)
 async def test_workflows(lab: Lab) -> None:
     """Workflows with children, local results, waits, events and cancels are at every moment as the contract says."""
-
-    def make(history: History) -> workflows.Flows:
-        return workflows.Flows(history=history, scope=scope(lab, "one"))
-
-    await explore(lab, make, workflows.WORDS)
+    await explore(lab)
 
 
 @scenario("stateful/forks", cites=FORKS, profile="forks subworkflows", slow=True)
 async def test_forks(lab: Lab) -> None:
     """The same with forks, and with workflows that own workflows."""
-
-    def make(history: History) -> workflows.Flows:
-        return workflows.Flows(history=history, scope=scope(lab, "one"), nested=True)
-
-    await explore(lab, make, workflows.FORKS)
+    await explore(lab)
 
 
 @scenario("stateful/two-scopes", cites=ISOLATION, profile="any-scope", slow=True)
 async def test_two_scopes(lab: Lab) -> None:
     """Two scopes with the same keys and queues at one time: neither shows, hands out or moves anything of the other."""
-
-    def make(history: History) -> pair.Pair:
-        return pair.Pair(history=history, scopes=(scope(lab, "one"), scope(lab, "two")))
-
-    await explore(lab, make, pair.WORDS)
+    await explore(lab)
