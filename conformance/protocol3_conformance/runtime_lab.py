@@ -94,11 +94,12 @@ class RuntimeLab:
         directory: Path | None = None,
         arguments: Mapping[str, str | None] | None = None,
         extra: str = "",
+        omitted: str = "",
     ) -> Program:
         """A new process, not yet heard. `package` is a folder or the text of `program.py`.
 
         `arguments` replaces some of the command line, named with `_`; None leaves one out. The words of `extra` are
-        appended.
+        appended, the word `omitted` is taken out of the command.
         """
         root = package if isinstance(package, Path) else self.package(package, contents)
         usual: dict[str, str | None] = {
@@ -112,7 +113,7 @@ class RuntimeLab:
         runtime = self.target.runtime
         assert runtime is not None
         process = Process(
-            runtime.line(usual | dict(arguments or {}), extra),
+            [word for word in runtime.line(usual | dict(arguments or {}), extra) if word != omitted or not omitted],
             stderr=self.folder / f"stderr-{len(self._started)}",
             directory=directory or self.folder,
             seconds=self.target.patience.progress,

@@ -75,10 +75,10 @@ async def test_unknown_extensions(lab: RuntimeLab) -> None:
         1,
         False,
         {"schema": SCHEMA},
-        {"schema": SCHEMA.replace("v1", "v2"), "payload": {}},
+        {"schema": SCHEMA.replace("v1", "v2"), "payload": activation()},
         {"schema": None, "payload": {}},
         {"schema": SCHEMA, "payload": None},
-        {"schema": SCHEMA, "payload": {}, "extra": 1},
+        {"schema": SCHEMA, "payload": activation(), "extra": 1},
     )
     for extension in extensions:
         with lab.case(repr(extension)):

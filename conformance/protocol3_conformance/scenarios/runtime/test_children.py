@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from protocol3_conformance.bounds import bound
-from protocol3_conformance.roles.program import refusing
+from protocol3_conformance.roles.program import accepted, activation, refusing
 from protocol3_conformance.runtime_lab import RuntimeLab
 from protocol3_conformance.scenarios.runtime import runtime_check
 from protocol3_conformance.scenarios.runtime.payloads import inputs, task_outcome, workflow_outcome
@@ -62,7 +62,8 @@ def calls(method: str, table: dict[str, tuple[str, ...]]) -> Iterator[str]:
 
 @runtime_check("runtime-children/commands", cites=["HLP-072", "HLP-074", "HLP-117"])
 async def test_commands(lab: RuntimeLab) -> None:
-    """Commands have this form, keep the order of the calls, and send nothing."""
+    """Commands have this form, keep the order of the calls, and send nothing; those of no decision are gone."""
+    await lab.decision(f"{TASK}\nreturn ctx.fail('k', 'm')")
     code = """
         ctx.task("b", program="p", version="1", queue="q", data={"x": 1})
         ctx.workflow("a", program="flow", version="2.0", queue="é", data=None,
@@ -209,6 +210,7 @@ async def test_results(lab: RuntimeLab) -> None:
     ended = inputs(task=task_outcome(output={"x": [1]}), flow=workflow_outcome(output=2))
     expected = repr([{"x": [1]}, 2, {"x": [1]}, 2])
     assert (await lab.decision(code, **ended))["error"]["message"] == expected
+    await lab.holds("return ctx.complete([ctx.get_result('task'), ctx.get_result('flow')])", [{"x": [1]}, 2], **ended)
     for outcome in (
         task_outcome("cancelled"),
         task_outcome("failed"),
@@ -297,6 +299,15 @@ return ctx.complete([same, fork.key, list(fork.branch_keys), type(fork.branch_ke
     )
     await lab.holds(code, [True, "f", ["b", "a"], "tuple", 1])
     assert lab.keys() == ["f", "k"]
+    program = await lab.task_program()
+    code = BRANCH + "await ctx.fork('f', branches=[branch('b')])\nprint('<forked>', flush=True)\nreturn ctx.complete(1)"
+    await program.send(program.invocation({"code": code}, payload=activation()))
+    request = await program.frame()
+    assert request is not None
+    assert await program.silent(0.1)
+    assert "<forked>" not in program.process.stderr(), "the fork returned before its acknowledgement"
+    await program.send(accepted(request))
+    assert (await program.result())["output"]["output"] == 1
 
 
 @runtime_check("runtime-forks/same-key", cites=["HLP-107"], profile="core forks")
@@ -357,10 +368,11 @@ await asyncio.sleep(0)
 await asyncio.sleep(0)
 observer.cancel()
 await asyncio.gather(observer, return_exceptions=True)
-return ctx.complete(observer.cancelled())
+again = await ctx.fork("f", branches=[branch("a")])
+return ctx.complete([observer.cancelled(), again.key])
 """
     )
-    await lab.holds(code, True)
+    await lab.holds(code, [True, "f"])
     assert lab.keys() == ["f"]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from protocol3_conformance.roles.program import EVENT
 from protocol3_conformance.runtime_lab import RuntimeLab
 from protocol3_conformance.scenarios.runtime import runtime_check
-from protocol3_conformance.scenarios.runtime.payloads import EVENT, MOMENT, inputs, task_outcome
+from protocol3_conformance.scenarios.runtime.payloads import EVENT as SENT
+from protocol3_conformance.scenarios.runtime.payloads import MOMENT, inputs, task_outcome
 from protocol3_conformance.wire.frames import Frame
 from protocol3_conformance.wire.strict_json import same
 
@@ -137,21 +139,24 @@ async def test_properties(lab: RuntimeLab) -> None:
     code = """
         return ctx.complete([
             ctx.workflow_id, ctx.activation_id, ctx.revision, ctx.continuation, ctx.entrypoint, ctx.state,
-            ctx.inputs, ctx.wake, ctx.approval, ctx.parent_workflow_id, ctx.root_workflow_id, list(event["data"]),
+            ctx.inputs, ctx.wake, ctx.approval, ctx.parent_workflow_id, ctx.root_workflow_id, list(event.pop("data")),
+            event,
         ])
     """
-    first = ["wf_1", "task_1", 0, "start", "start", None, {}, None, None, None, "wf_1", ["code"]]
+    event = EVENT | {"ldgworkflowid": "wf_1", "ldgactivationid": "task_1"}
+    first = ["wf_1", "task_1", 0, "start", "start", None, {}, None, None, None, "wf_1", ["code"], event]
     await lab.holds(code, first)
     await lab.holds(code, first, wake=None)
     lineage = {"parent_workflow_id": "p", "root_workflow_id": "r"}
     later = ["wf_1", "task_1", 9, "é", "é", [1], CHILD["inputs"], None, None, "p", "r", ["code"]]
+    later.append(event | {"ldgparentworkflowid": "p", "ldgrootworkflowid": "r"})
     await lab.holds(code, later, revision=9, continuation="é", state=[1], **CHILD, **lineage)
 
 
 WAKES: list[Frame] = [
     {"kind": "timer", "key": "k", "deadline": 5},
     {"kind": "timeout", "key": "k", "deadline": MOMENT},
-    {"kind": "event", "key": "k", "accepted_at": 7, "event": EVENT | {"data": {"x": [1.0]}, "custom": True}},
+    {"kind": "event", "key": "k", "accepted_at": 7, "event": SENT | {"data": {"x": [1.0]}, "custom": True}},
 ]
 
 
@@ -172,6 +177,7 @@ async def test_frozen(lab: RuntimeLab) -> None:
         await ctx.local("k", add, x=1)
         return ctx.complete([first, [ctx.inputs, ctx.wake]])
     """
+    await lab.completed("return ctx.complete([ctx.inputs, ctx.wake])", **inputs(other=task_outcome()), wake=WAKES[0])
     wake = WAKES[2]
     seen = [CHILD["inputs"], wake]
     for attempt in ("first", "of the same process", "of another process"):

@@ -40,7 +40,9 @@ WORKFLOW_NAMES = sorted(
 )
 
 
-@runtime_check("runtime-helper/public-names", cites=["HLP-001", "HLP-002", "HLP-017", "HLP-019", "HLP-024", "HLP-144"])
+@runtime_check(
+    "runtime-helper/public-names", cites=["HLP-001", "HLP-002", "HLP-017", "HLP-019", "HLP-023", "HLP-024", "HLP-144"]
+)
 async def test_public_names(lab: RuntimeLab) -> None:
     """The public names, the fields of the data classes, the enumerations; `otel` imports nothing of OpenTelemetry."""
     code = """
@@ -83,13 +85,14 @@ async def test_signatures(lab: RuntimeLab) -> None:
                 setattr(made, name, "other")
             except dataclasses.FrozenInstanceError:
                 frozen.append(dataclasses.asdict(made))
+        parameters = lambda one: [[name, p.default is p.empty] for name, p in inspect.signature(one).parameters.items()]
         functions = (helper.current_invocation, helper.register_shutdown, helper.get_logger)
         typed = pathlib.Path(helper.__file__).with_name("py.typed").is_file()
-        return [frozen, [list(inspect.signature(one).parameters) for one in functions], typed]
+        return [frozen, [parameters(one) for one in functions], typed]
     """
     trace = {"traceparent": "t", "tracestate": None}
     invocation = dict.fromkeys(ORDINARY) | {"event_id": "e", "attempt_id": "a"}
-    assert await lab.output(code) == [[trace, invocation], [[], ["callback"], ["name"]], True]
+    assert await lab.output(code) == [[trace, invocation], [[], [["callback", True]], [["name", True]]], True]
 
 
 @runtime_check("runtime-helper/without-a-worker", cites=["HLP-017", "HLP-005"])

@@ -100,12 +100,16 @@ async def test_handler_text(lab: RuntimeLab) -> None:
         "program:a.b",
         "1a:handle",
         "a..b:c",
+        "program:handle:b",
+        "program:handle.b",
+        "program:handle ",
+        " program:handle",
     ):
         with lab.case(handler):
             assert await exit_code(lab.start(package, handler=handler)) == 70
 
 
-@runtime_check("runtime-launch/import-fails", cites=["RUN-019", "RUN-020"])
+@runtime_check("runtime-launch/import-fails", cites=["RUN-019", "RUN-020", "RUN-031"])
 async def test_import_fails(lab: RuntimeLab) -> None:
     """An exception while the module is imported gives 70, SystemExit its own code; no frame is written."""
     for source, code in (
@@ -122,12 +126,14 @@ async def test_import_fails(lab: RuntimeLab) -> None:
 
 @runtime_check("runtime-launch/no-bytecode", cites=["RUN-012"])
 async def test_no_bytecode(lab: RuntimeLab) -> None:
-    """No bytecode is written into the package."""
-    package = lab.package("import other\n" + PLAIN, {"other.py": ""})
-    program = await lab.start(package).ready()
-    assert (await program.invoke())["status"] == "success"
-    assert await program.finish() == 0
-    assert sorted(path.name for path in package.iterdir()) == ["other.py", "program.py"]
+    """No bytecode is written into the package, not even without the interpreter's `-B`."""
+    for omitted in ("", "-B"):
+        with lab.case(f"without {omitted or 'nothing'}"):
+            package = lab.package("import other\n" + PLAIN, {"other.py": ""})
+            program = await lab.start(package, omitted=omitted).ready()
+            assert (await program.invoke())["status"] == "success"
+            assert await program.finish() == 0
+            assert sorted(path.name for path in package.iterdir()) == ["other.py", "program.py"]
 
 
 @runtime_check("runtime-launch/helper-is-the-workers", cites=["RUN-009", "RUN-010", "PKG-010"])

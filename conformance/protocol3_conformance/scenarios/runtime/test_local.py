@@ -233,6 +233,12 @@ async def test_functions_overlap(lab: RuntimeLab) -> None:
         return ctx.complete(order)
     """
     await lab.holds(code, ["start0", "start1", "start2", "end0", "end1", "end2"])
+    code = """
+        def scheduled():
+            return asyncio.ensure_future(asyncio.sleep(0, "awaited"))
+        return ctx.complete(await ctx.local("k", scheduled))
+    """
+    await lab.holds(code, "awaited")
 
 
 @runtime_check("runtime-local/cancelled-observer", cites=["HLP-060"])

@@ -64,6 +64,8 @@ async def test_measures(lab: RuntimeLab) -> None:
         assert sum(spent) >= 25_000
         child = (await lab.task(code, True, observe=True))["observations"]
         assert child["process_cpu_user_us"] + child["process_cpu_system_us"] < 450_000
+        short = (await lab.task("return 1", observe=True))["observations"]
+        assert short["process_cpu_user_us"] + short["process_cpu_system_us"] < 25_000, "earlier invocations count"
     peak = found["process_lifetime_peak_rss_bytes"]
     assert peak is None or peak > 1_000_000
     assert (found["local_steps"], found["local_steps_truncated"]) == ([], False)

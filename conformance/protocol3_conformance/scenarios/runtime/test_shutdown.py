@@ -22,9 +22,15 @@ CALLBACKS = """
             current_invocation()
         except RuntimeError:
             say("last")
+    class Bound:
+        def bye(self):
+            say("bound")
+    bound = Bound()
     register_shutdown(first)
     register_shutdown(failing)
+    register_shutdown(bound.bye)
     register_shutdown(first)
+    register_shutdown(bound.bye)
     def handle(event):
         register_shutdown(last)
         register_shutdown(first)
@@ -44,7 +50,7 @@ async def test_callbacks(lab: RuntimeLab) -> None:
             assert (await program.invoke())["output"] == "refused"
             assert (await program.shut_down() or {}).get("type") == "closing"
             said = program.process.stderr()
-            assert re.findall(r"<(first|failing|last)>", said) == ["first", "failing", "last"]
+            assert re.findall(r"<(first|failing|bound|last)>", said) == ["first", "failing", "bound", "last"]
             assert "of the callback" in said
             assert await program.silent()
             assert program.process.alive
