@@ -179,6 +179,20 @@ async def test_unknown_member(lab: Lab) -> None:
     await (await lab.worker(queue=lab.child_queue)).nothing()
 
 
+@scenario(
+    "decision/nothing-staged-is-left", cites=["DEC-041", "DEC-044", "DEC-046", "CHD-020"], profile="core discovery"
+)
+async def test_nothing_staged_is_left(lab: Lab) -> None:
+    """After a rejected decision the task list knows no child of it, not even a cancelled one."""
+    correlation = lab.unique("staged")
+    await lab.client.workflow(correlation_key=correlation)
+    activation = await (await lab.worker()).activation()
+    decision = activation.checkpoint("suspend", {}, commands=[activation.command("staged")], until=["staged", "ghost"])
+    await rejected(lab, activation, decision, FAILED)
+    found = (await lab.client.list_tasks(correlation_key=correlation)).accepted()["items"]
+    assert [task["task_id"] for task in found] == [activation.task_id]
+
+
 @scenario("decision/unfinished-children", cites=["DEC-043", "DEC-040", "DRN-007", "DRN-003", "DEC-041"])
 async def test_unfinished_children(lab: Lab) -> None:
     """`complete` beside a running child is rejected; the child is drained and the workflow fails."""

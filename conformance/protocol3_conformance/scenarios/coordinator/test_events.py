@@ -150,6 +150,33 @@ async def test_closed_doors(lab: Lab) -> None:
     await worker.nothing()
 
 
+@scenario("events/draining-workflow", cites=["EVT-011", "EVT-013", "EVT-021", "EVT-012", "RACE-20"])
+async def test_draining_workflow(lab: Lab) -> None:
+    """A workflow that is failing or cancelling takes no new event, and answers the replay of an old one."""
+    worker, children = await lab.worker(), await lab.worker(queue=lab.child_queue)
+    for state in ("failing", "cancelling"):
+        with lab.case(state):
+            workflow_id = (await lab.client.workflow())["workflow_id"]
+            kept = lab.client.event()
+            receipt = (await lab.client.send_event(workflow_id, "kept", kept)).accepted()
+            first = await worker.activation()
+            await first.go_on(commands=[first.command("held")])
+            child = await children.running()
+            second = await worker.activation()
+            if state == "failing":
+                await second.fail()
+            else:
+                await lab.client.cancel_workflow(workflow_id)
+            await lab.client.workflow_until(workflow_id, state)
+            (await lab.client.send_event(workflow_id, "late", lab.client.event())).refused("obsolete_operation")
+            replay = (await lab.client.send_event(workflow_id, "kept", kept)).accepted()
+            assert replay == {**receipt, "already_accepted": True}
+            await child.break_down()
+            if state == "cancelling":
+                await second.break_down()
+            await lab.client.workflow_until(workflow_id, "failed" if state == "failing" else "cancelled")
+
+
 @scenario("events/completed-workflow", cites=["EVT-012", "EVT-013", "DEC-050", "EVT-021"])
 async def test_completed_workflow(lab: Lab) -> None:
     """Completion drops pending events from the inbox but keeps their receipts."""

@@ -194,6 +194,23 @@ async def test_parent_dies(lab: Lab) -> None:
     assert outcome["error"]["kind"] == "workflow_activation_failed"
 
 
+@scenario("forks/unfinished-branch", cites=["FRK-018", "DEC-043", "DRN-004", "DRN-007"], profile="core forks")
+async def test_unfinished_branch(lab: Lab) -> None:
+    """A parent that completes while its branch is live fails, and the branch is cancelled."""
+    parent = await lab.client.workflow()
+    activation = await (await lab.worker()).activation()
+    (await activation.fork("f", [activation.branch("b", queue=lab.child_queue)])).accepted()
+    branch = await (await lab.worker(queue=lab.child_queue)).activation()
+    await activation.complete("too early")
+    failing = await lab.client.workflow_until(parent["workflow_id"], "failing")
+    assert failing["revision"] == 0
+    await lab.client.workflow_until(branch.workflow_id, "cancelling")
+    await branch.break_down()
+    assert await lab.client.outcome_until(branch.workflow_id, "cancelled") == {"kind": "cancelled"}
+    outcome = await lab.client.outcome_until(parent["workflow_id"], "failed")
+    assert outcome["error"]["kind"] == "decision_application_failed"
+
+
 @scenario(
     "forks/cancelled-parent",
     cites=["RACE-27", "FRK-013", "FRK-015", "DRN-004", "DRN-006", "WF-064"],
@@ -262,6 +279,25 @@ async def test_invalid_requests(lab: Lab) -> None:
     await children.nothing()
 
 
+@scenario("forks/ledger-bytes", cites=["FRK-010", "FRK-017", "LIM-012", "LIM-020"], profile="core forks")
+async def test_ledger_bytes(lab: Lab) -> None:
+    """The forks of an activation may fill their ledger to the last byte, and a replay takes nothing of it."""
+    await lab.client.workflow()
+    activation = await (await lab.worker()).activation()
+    policy: dict[str, Any] = {
+        "retry_policy": {"max_attempts": 3, "retry_delay_ms": 5000},
+        "attempt_timeout_ms": 300_000,
+    }
+    limit = bound("FORK_REQUEST_BYTES")
+    for number in range(bound("FORK_LEDGER_BYTES") // limit):
+        branch = {**activation.branch(f"b{number}", queue=lab.child_queue), **policy, "data": ""}
+        room = limit - compact_size({"key": f"f{number}", "branches": [branch]})
+        branches = [{**branch, "data": "x" * room}]
+        for known in (False, True):
+            assert (await activation.fork(f"f{number}", branches)).accepted()["already_accepted"] is known
+    (await activation.fork("small", [activation.branch("c")])).refused("invalid_input", 400)
+
+
 async def full(lab: Lab) -> tuple[Activation, Worker, Worker]:
     """An activation that has forked as many branches as one may; its worker, and one for the branches."""
     await lab.client.workflow()
@@ -292,6 +328,37 @@ async def test_budget_of_an_activation(lab: Lab) -> None:
     await activation.go_on(commands=[activation.command("task", queue=lab.unique("other"))])
     failing = await lab.client.workflow_until(activation.workflow_id, "failing")
     assert failing["revision"] == 0
+
+
+@scenario("forks/budget-over-attempts", cites=["FRK-017", "FRK-019", "CHD-024"], profile="core forks")
+async def test_budget_over_attempts(lab: Lab) -> None:
+    """What an attempt has registered counts for the next one of its activation, which may only replay it."""
+    await lab.client.workflow(retry_policy=TWICE)
+    worker = await lab.worker()
+    first = await worker.activation()
+    branches = [first.branch(f"b{number:02}", queue=lab.child_queue) for number in range(bound("NEW_CHILDREN"))]
+    (await first.fork("all", branches)).accepted()
+    await first.break_down("io")
+    second = await worker.activation()
+    assert (await second.fork("all", branches)).accepted()["already_accepted"]
+    (await second.fork("more", [second.branch("c", queue=lab.child_queue)])).refused("invalid_input", 400)
+
+
+@scenario("forks/known-children-cost-nothing", cites=["CHD-011", "CHD-024", "FRK-017"], profile="core forks")
+async def test_known_children_cost_nothing(lab: Lab) -> None:
+    """Neither a replayed fork nor the command of a known child uses up the budget of an activation."""
+    await lab.client.workflow()
+    worker = await lab.worker()
+    first = await worker.activation()
+    known = first.command("known")
+    await first.go_on(commands=[known])
+    second = await worker.activation()
+    most = bound("NEW_CHILDREN")
+    branches = [second.branch(f"b{number:02}", queue=lab.child_queue) for number in range(most - 1)]
+    (await second.fork("all", branches)).accepted()
+    assert (await second.fork("all", branches)).accepted()["already_accepted"]
+    await second.go_on(commands=[known, second.command("new")])
+    assert (await worker.activation()).frozen["revision"] == 2
 
 
 @scenario(

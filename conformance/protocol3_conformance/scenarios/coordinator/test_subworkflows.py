@@ -52,6 +52,12 @@ async def test_lineage(lab: Lab) -> None:
         task = (await lab.client.status(activation.task_id)).accepted()
         assert (task["workflow_id"], task["workflow_activation_id"]) == (activation.workflow_id, activation.task_id)
     assert "parent_workflow_id" not in (await lab.client.workflow_status(root["workflow_id"])).accepted()
+    await grandchild.go_on(commands=[grandchild.command("task")])
+    task = (await (await lab.worker(queue=lab.child_queue)).claim()).event
+    assert task["ldgworkflowid"] == grandchild.workflow_id
+    lineage = (task.get("ldgparentworkflowid"), task.get("ldgrootworkflowid"))
+    assert lineage == (child.workflow_id, root["workflow_id"])
+    assert "ldgactivationid" not in task
 
 
 @scenario(
@@ -64,6 +70,8 @@ async def test_terminal_outcome_counts(lab: Lab) -> None:
     root = await lab.client.workflow()
     worker = await lab.worker()
     parent, child = await nest(await worker.activation(), worker)
+    await child.go_on(state="before the wait")
+    child = await worker.activation()
     await parent.suspend("sub")
     await lab.client.workflow_until(root["workflow_id"], "waiting")
     await child.go_on(state="checkpoint")
@@ -100,6 +108,38 @@ async def test_cancelled_child(lab: Lab) -> None:
     assert resumed.workflow_id == parent.workflow_id
     assert resumed.child("sub")["outcome"] == {"kind": "cancelled"}
     assert (await lab.client.workflow_status(parent.workflow_id)).accepted()["state"] == "running"
+
+
+@scenario("subworkflows/unfinished", cites=["DEC-043", "DEC-040", "DRN-004", "DRN-007"], profile=SUB)
+async def test_unfinished(lab: Lab) -> None:
+    """`complete` beside a live workflow child is rejected; the child is cancelled and its parent fails."""
+    await lab.client.workflow()
+    worker = await lab.worker()
+    parent, child = await nest(await worker.activation(), worker)
+    await parent.complete("too early")
+    failing = await lab.client.workflow_until(parent.workflow_id, "failing")
+    assert failing["revision"] == 1
+    await lab.client.workflow_until(child.workflow_id, "cancelling")
+    await child.break_down()
+    assert await lab.client.outcome_until(child.workflow_id, "cancelled") == {"kind": "cancelled"}
+    outcome = await lab.client.outcome_until(parent.workflow_id, "failed")
+    assert outcome["error"]["kind"] == "decision_application_failed"
+
+
+@scenario("subworkflows/failing-child", cites=["DRN-004", "WF-061", "CHD-036"], profile=SUB)
+async def test_failing_child(lab: Lab) -> None:
+    """A child that is failing when its owner is cancelled becomes cancelling too, and its error is never told."""
+    root = await lab.client.workflow()
+    worker, children = await lab.worker(), await lab.worker(queue=lab.child_queue)
+    _, child = await nest(await worker.activation(), worker)
+    await child.go_on(commands=[child.command("held")])
+    task = await children.running()
+    await (await worker.activation()).fail("unbalanced")
+    await lab.client.workflow_until(child.workflow_id, "failing")
+    assert (await lab.client.cancel_workflow(root["workflow_id"])).accepted()["state"] == "cancelling"
+    await lab.client.workflow_until(child.workflow_id, "cancelling")
+    await task.break_down()
+    assert await lab.client.outcome_until(child.workflow_id, "cancelled") == {"kind": "cancelled"}
 
 
 @scenario("subworkflows/depth", cites=["CHD-025", "CHD-023", "LIM-020", "DEC-040"], profile=SUB)

@@ -95,6 +95,18 @@ async def test_timer_counts_from_its_decision(lab: Lab) -> None:
     assert (await worker.activation()).wake("timer")["deadline"] == due
 
 
+@scenario("workflow-time/unconfirmed-decision", cites=["ACT-040", "DEC-003", "DLV-114"], profile="core virtual-time")
+async def test_unconfirmed_decision(lab: Lab) -> None:
+    """A decision whose clean-up is never confirmed is applied when the lease ends, and counts as any other."""
+    _, first = await begun(lab)
+    decision = first.decision("complete", output="kept")
+    (await first.settle(first.success(decision, quiescence="unconfirmed"))).accepted()
+    assert (await lab.client.workflow_status(first.workflow_id)).accepted()["state"] == "running"
+    await lab.controls.advance(bound("LEASE_MS"))
+    assert await lab.client.outcome_until(first.workflow_id, "succeeded") == {"kind": "succeeded", "output": "kept"}
+    assert (await lab.client.workflow_status(first.workflow_id)).accepted()["revision"] == 1
+
+
 @scenario("workflow-time/failed-resumption", cites=["RACE-33", "RCV-008", "TST-012"], profile=BOTH)
 async def test_failed_resumption(lab: Lab) -> None:
     """A resumption that fails in the middle leaves wait, event and workflow as they were; a later try resumes once."""
@@ -138,6 +150,18 @@ def other_program(lab: Lab) -> dict[str, str]:
     return {"id": program_id, "version": version}
 
 
+@scenario("workflow-time/replay-without-the-store", cites=["WF-016", "WF-015"], profile="core faults any-scope")
+async def test_replay_without_the_store(lab: Lab) -> None:
+    """A key that is bound is answered, or refused, while the program store fails; a free one is not."""
+    command = lab.client.submission()
+    first = (await lab.client.post("/v1/workflows", command)).accepted()
+    await lab.controls.rule("program.resolve", FAIL, times=None)
+    (await lab.client.submit_workflow()).refused("unavailable")
+    assert (await lab.client.post("/v1/workflows", command)).accepted() == first
+    other = {**command, "input": {**command["input"], "data": "other"}}
+    (await lab.client.post("/v1/workflows", other)).refused("conflict")
+
+
 @scenario(
     "workflow-time/a-day-of-failures",
     cites=["RCV-020", "RCV-021", "RACE-37", "DRN-011"],
@@ -176,6 +200,36 @@ async def test_waits_do_not_age(lab: Lab) -> None:
     await lab.controls.clear()
     await lab.controls.advance(0)
     assert (await worker.activation()).wake("timer")["deadline"] == deadline
+
+
+@scenario("workflow-time/wakes-do-not-age", cites=["TMR-023", "RCV-023"], profile=BOTH)
+async def test_wakes_do_not_age(lab: Lab) -> None:
+    """An event whose wait cannot be ended for days is kept, and wakes in the end."""
+    worker, first = await waiting(lab)
+    rule = await lab.controls.rule("wait.fire", FAIL, "locked", times=None)
+    receipt = (await lab.client.send_event(first.workflow_id, "go", lab.client.event())).accepted()
+    await lab.controls.until_hit(rule)
+    await lab.controls.advance(3 * DAY, leases="hold")
+    await until_failed(lab, rule)
+    assert (await lab.client.workflow_status(first.workflow_id)).accepted()["state"] == "waiting"
+    await lab.controls.clear()
+    await lab.controls.advance(0)
+    assert (await worker.activation()).wake("event")["accepted_at"] == receipt["accepted_at"]
+
+
+@scenario("workflow-time/satisfied-at-installation", cites=["WF-053", "TMR-012"], profile="core faults any-scope")
+async def test_satisfied_at_installation(lab: Lab) -> None:
+    """A wait that is over when it is installed goes on in the same step, and needs no later one that fires."""
+    worker, first = await begun(lab)
+    rule = await lab.controls.rule("wait.fire", HOLD, times=None)
+    (await lab.client.send_event(first.workflow_id, "early", lab.client.event())).accepted()
+    await first.wait_event("early")
+    second = await worker.activation()
+    assert second.wake("event")["key"] == "early"
+    await second.wait_timer("now", 0)
+    third = await worker.activation()
+    assert third.wake("timer")["key"] == "now"
+    assert await lab.controls.hits(rule) == 0, "the wait was installed before it ended"
 
 
 @scenario("workflow-time/drains-do-not-age", cites=["DRN-010", "RCV-023"], profile=BOTH)

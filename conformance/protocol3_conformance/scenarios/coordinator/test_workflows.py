@@ -118,7 +118,12 @@ async def test_fail(lab: Lab) -> None:
 )
 async def test_continue(lab: Lab) -> None:
     """`continue` and a suspend on nothing go on at once with the saved state and continuation, one revision each."""
-    workflow = await lab.client.workflow(data="for ever")
+    workflow = await lab.client.workflow(
+        data="for ever",
+        correlation_key=lab.unique("kept"),
+        retry_policy={"max_attempts": 2, "retry_delay_ms": 1},
+        attempt_timeout_ms=120_000,
+    )
     worker = await lab.worker()
     first = await worker.activation()
     state = {"step": 1, "rate": 1.0, "zero": -0.0}
@@ -127,6 +132,8 @@ async def test_continue(lab: Lab) -> None:
     assert second.task_id != first.task_id
     assert (second.frozen["revision"], second.frozen["continuation"], second.frozen["inputs"]) == (1, "second", {})
     assert same(second.frozen["state"], state)
+    submitted = [(await lab.client.inspect(each.task_id)).accepted()["input"] for each in (first, second)]
+    assert same(submitted[1], submitted[0]), "a later activation carries another submission (ACT-002)"
     assert second.event["data"] == "for ever"
     assert second.assignment["descriptor"] == first.assignment["descriptor"]
     await second.suspend(state=[2], continuation="third")
@@ -140,7 +147,7 @@ async def test_continue(lab: Lab) -> None:
 
 @scenario(
     "workflow/cancel-running",
-    cites=["WF-060", "WF-062", "DRN-003", "DRN-006", "DRN-008", "DRN-009", "DRN-013", "ACT-048"],
+    cites=["WF-060", "WF-062", "WF-031", "WF-066", "DRN-003", "DRN-006", "DRN-008", "DRN-009", "DRN-013", "ACT-048"],
 )
 async def test_cancel_running(lab: Lab) -> None:
     """Cancel answers `cancelling` at once, takes the activation's authority, and ends when its task has ended."""
@@ -195,7 +202,7 @@ async def test_cancel_terminal(lab: Lab) -> None:
     assert outcome == {"kind": "succeeded", "output": 1}
 
 
-@scenario("workflow/cancel-while-failing", cites=["WF-061", "RACE-10", "WF-050", "DEC-051", "WF-065"])
+@scenario("workflow/cancel-while-failing", cites=["WF-061", "RACE-10", "WF-050", "DEC-051", "WF-065", "WF-031"])
 async def test_cancel_while_failing(lab: Lab) -> None:
     """A cancel during `failing` turns it into `cancelling`; the error is never reported."""
     workflow = await lab.client.workflow()
@@ -206,14 +213,16 @@ async def test_cancel_while_failing(lab: Lab) -> None:
     second = await (await lab.worker()).activation()
     await second.fail("unbalanced", "never shown")
     failing = await lab.client.workflow_until(workflow["workflow_id"], "failing")
-    assert failing["revision"] == 2
+    assert (failing["revision"], failing["activation_id"]) == (2, second.task_id)
     cancelling = (await lab.client.cancel_workflow(workflow["workflow_id"])).accepted()
     assert (cancelling["state"], cancelling["revision"]) == ("cancelling", 2)
     await child.succeed()
     assert await lab.client.outcome_until(workflow["workflow_id"], "cancelled") == {"kind": "cancelled"}
 
 
-@scenario("workflow/other-scope", cites=["WF-042", "TASK-050", "EVT-011", "ACT-026"], profile="core any-scope")
+@scenario(
+    "workflow/other-scope", cites=["WF-042", "WF-063", "TASK-050", "EVT-011", "ACT-026"], profile="core any-scope"
+)
 async def test_other_scope(lab: Lab) -> None:
     """The right id under another scope is not_found on every route."""
     workflow = await lab.client.workflow()
