@@ -16,16 +16,30 @@ SAMPLING_MS = 250
 """Clock samples of one transition may lie a little apart (DLV-050)."""
 
 
-@scenario("sessions/open-and-extend", cites=["DLV-001", "DLV-003", "DLV-004", "DLV-005", "DLV-007"])
+async def now(lab: Lab) -> int:
+    """An instant of the scope, from a task of a queue that nobody serves."""
+    instant: int = (await lab.client.task(queue=lab.unique("unserved")))["submitted_at"]
+    return instant
+
+
+@scenario("sessions/open-and-extend", cites=["DLV-001", "DLV-003", "DLV-004", "DLV-005", "DLV-007", "DLV-021"])
 async def test_open_and_extend(lab: Lab) -> None:
     """Every opening makes a new session; extending moves its end and nothing else; an unissued id is unknown."""
+    validity, sampling = bound("SESSION_VALIDITY_MS"), SAMPLING_MS * lab.target.patience.factor
+    start = await now(lab)
     first, second = await lab.worker(concurrency=2), await lab.worker(concurrency=2)
+    opened = await now(lab)
     assert first.session["id"] != second.session["id"]
+    for worker in (first, second):
+        assert start - sampling <= worker.session["expires_at"] - validity <= opened + sampling
+    assert (await first.acquire(1)).accepted()["disposition"] == "empty"
     extended = (
         await lab.client.post("/v1/worker-sessions/extend", {"worker_session_id": first.session["id"]})
     ).accepted()
-    assert extended["expires_at"] >= first.session["expires_at"]
+    assert opened - sampling <= extended["expires_at"] - validity <= await now(lab) + sampling
     assert {**extended, "expires_at": 0} == {**first.session, "expires_at": 0}
+    (await first.acquire(3)).refused("out_of_order")
+    assert (await first.acquire(2)).accepted()["disposition"] == "empty", "the extension moved a cursor"
     unknown = {"worker_session_id": lab.unique("ws")}
     (await lab.client.post("/v1/worker-sessions/extend", unknown)).refused("unknown_session")
 
@@ -173,6 +187,18 @@ async def test_foreign_scope(lab: Lab) -> None:
     assert (await worker.acquire(1)).accepted()["disposition"] == "empty"
 
 
+@scenario("acquisition/foreign-queue", cites=["DLV-008", "DLV-022"])
+async def test_foreign_queue(lab: Lab) -> None:
+    """A session acquires only from its own queue, whatever waits in others of its scope."""
+    other = lab.unique("other")
+    task = await lab.client.task(queue=other)
+    worker, its_worker = await lab.worker(), await lab.worker(queue=other)
+    assert (await worker.acquire(1)).accepted()["disposition"] == "empty"
+    reply = (await its_worker.acquire(1)).accepted()
+    assert reply["assignment"]["lease"]["owner"]["task_id"] == task["task_id"]
+    assert (await worker.acquire(2)).accepted()["disposition"] == "empty"
+
+
 @scenario("acquisition/wait-values", cites=["DLV-031", "JSON-027", "JSON-082"])
 async def test_wait_values(lab: Lab) -> None:
     """wait_ms is an integer token 0…20000, and nothing else."""
@@ -230,8 +256,7 @@ async def test_abandoned_wait(lab: Lab) -> None:
         show=lambda seen: seen.value,
     )
     reply = answer.accepted()
-    if reply["disposition"] == "empty":
-        reply = (await worker.acquire(2, wait_ms=bound("MAX_WAIT_MS"))).accepted()
+    assert reply["disposition"] == "assigned", "the abandoned poll used up its sequence"
     assert reply["assignment"]["lease"]["owner"]["task_id"] == task["task_id"]
     assert (await lab.client.reasons(task["task_id"])) == ["submitted", "claimed"]
 

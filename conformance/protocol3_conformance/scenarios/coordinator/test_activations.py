@@ -6,7 +6,9 @@ from typing import Any
 
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.scenario import scenario
-from protocol3_conformance.wire.strict_json import same
+from protocol3_conformance.scenarios.coordinator.contests import with_child
+from protocol3_conformance.scenarios.coordinator.test_settlement import edited
+from protocol3_conformance.wire.strict_json import JsonValue, same
 
 TWICE = {"max_attempts": 2, "retry_delay_ms": 0}
 
@@ -148,4 +150,26 @@ async def test_exact_replay_of_the_report(lab: Lab) -> None:
     assert (await activation.settle(command)).accepted()["already_accepted"]
     await second.complete()
     await lab.client.workflow_until(workflow["workflow_id"], "succeeded", revision=2)
+    await worker.nothing()
+
+
+@scenario("activation/report-of-its-workflow", cites=["DLV-078", "DLV-335"])
+async def test_report_of_its_workflow(lab: Lab) -> None:
+    """A report repeats exactly the workflow attributes of its event: none left out, none added, none another."""
+    worker, activation, child = await with_child(lab)
+    own: dict[str, list[JsonValue]] = {"workflow_id": [None, lab.unique("wf")], "activation_id": [None, child.task_id]}
+    lineage: dict[str, list[JsonValue]] = {
+        name: [lab.unique("wf")] for name in ("parent_workflow_id", "root_workflow_id")
+    }
+    decision = activation.success(activation.decision("complete", output=None))
+    for command, claim, members in (
+        (decision, activation, {**own, **lineage}),
+        (child.success("done"), child, {**own, **lineage, "activation_id": [child.task_id]}),
+    ):
+        for name, values in members.items():
+            for value in values:
+                with lab.case(f"{claim.task_id}: {name} {value!r}"):
+                    (await claim.settle(edited(command, **{name: value}))).refused("conflict")
+    assert (await child.succeed("done"))["task_state"] == "succeeded"
+    await activation.complete("done")
     await worker.nothing()

@@ -73,10 +73,14 @@ async def test_execution_failure_as_reported(lab: Lab) -> None:
 @scenario(
     "retries/next-attempt",
     cites=[
+        "DLV-028",
         "DLV-043",
-        "DLV-117",
-        "DLV-130",
         "DLV-045",
+        "DLV-068",
+        "DLV-117",
+        "DLV-118",
+        "DLV-130",
+        "DLV-347",
         "TRC-015",
         "TASK-123",
         "TASK-126",
@@ -96,7 +100,11 @@ async def test_next_attempt(lab: Lab) -> None:
     assert between["outcome"] is None
     assert (between["task"]["state"], between["task"]["attempt_count"]) == ("queued", 1)
     assert between["task"]["latest_attempt_id"] == first.attempt_id
-    second = await worker.running()
+    finished = (await first.inspect())["finished_at"]
+    assert between["task"]["available_at"] == finished, "no delay was asked for"
+    second = await worker.claim()
+    assert second.assignment["authority"]["renew_sequence"] == 0, "renewals begin anew with each attempt"
+    assert (await second.renew("dispatch", sequence=1)).accepted()["dispatch_allowed"]
     for name in ("ldgrunid", "ldgtaskid", "data", "subject", "source"):
         assert same(second.event[name], first.event[name]), f"{name} changed"
     assert second.event["id"] != first.event["id"]
@@ -107,6 +115,7 @@ async def test_next_attempt(lab: Lab) -> None:
     assert same((await first.inspect())["event"], first.event)
     await second.succeed("second time")
     history = (await lab.client.history(task["task_id"])).accepted()
+    assert [entry["event"]["at"] for entry in history if entry["event"]["reason"] == "retry_scheduled"] == [finished]
     assert [(entry["event"]["reason"], entry["event"]["attempt_id"]) for entry in history] == [
         ("submitted", None),
         ("claimed", first.attempt_id),

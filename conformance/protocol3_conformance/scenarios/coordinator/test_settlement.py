@@ -301,7 +301,7 @@ async def test_confirmation_order(lab: Lab) -> None:
 
 @scenario("settlement/without-dispatch", cites=["DLV-081", "DLV-062", "DLV-130"])
 async def test_without_dispatch(lab: Lab) -> None:
-    """No dispatch is needed to settle; a completed report itself says that execution started."""
+    """No dispatch is needed to settle; a completed report says that execution started, and none takes that back."""
     await lab.client.task()
     claim = await (await lab.worker()).claim()
     await claim.succeed()
@@ -312,6 +312,25 @@ async def test_without_dispatch(lab: Lab) -> None:
     (await second.settle(second.breakdown("io", execution_may_have_started=False))).accepted()
     outcome = (await lab.client.result(second.task_id)).accepted()["outcome"]
     assert not outcome["execution_may_have_started"]
+    third = await running(lab)
+    (await third.settle(third.breakdown("io", execution_may_have_started=False))).accepted()
+    assert (await third.inspect())["execution_may_have_started"]
+
+
+@scenario("settlement/other-scope", cites=["DLV-055", "DLV-329", "DLV-336", "DLV-342"], profile="core any-scope")
+async def test_other_scope(lab: Lab) -> None:
+    """An owner whose scope is another one that exists finds nothing there, whatever else is right."""
+    await lab.client_in(lab.other_scope).task()
+    claim = await running(lab)
+    other = lab.other_scope
+    owner = {**claim.owner, "scope": other}
+    (await claim.renew("keep_alive", scope=other)).refused("not_found")
+    report = edited(claim.success("stray"), tenant_id=other["tenant_id"], namespace=other["namespace"])
+    (await claim.settle({**report, "owner": owner})).refused("not_found")
+    (await claim.settle({**claim.success("stray"), "owner": owner})).refused("not_found")
+    assert (await claim.settle(claim.success("mine", quiescence="unconfirmed"))).accepted()["task_state"] == "active"
+    (await lab.client.post("/v1/quiescence-confirmations", owner)).refused("not_found")
+    assert (await claim.confirm()).accepted() == "succeeded"
 
 
 @scenario("settlement/observations", cites=["DLV-090", "DLV-091", "DLV-076"])

@@ -10,8 +10,10 @@ from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
-from protocol3_conformance.roles.controls import PASS
+from protocol3_conformance.roles.controls import HOLD, PASS
 from protocol3_conformance.scenario import scenario
+from protocol3_conformance.scenarios.coordinator.test_settlement import edited
+from protocol3_conformance.scenarios.coordinator.waits import long_before_its_end
 from protocol3_conformance.wire.actors import CLOCK
 
 TIME = "core virtual-time"
@@ -137,6 +139,36 @@ async def test_hold_revives_nothing(lab: Lab) -> None:
     await lab.client.task_until(claim.task_id, "failed")
 
 
+@scenario("virtual-time/cancel-late-in-the-lease", cites=["DLV-065", "TASK-202", "TASK-203"], profile=TIME)
+async def test_cancel_late_in_the_lease(lab: Lab) -> None:
+    """A cancel never lengthens a lease that ends before the grace does; a renewal then moves it up to the cap."""
+    await lab.client.task()
+    claim = await (await lab.worker()).running()
+    end = (await claim.inspect())["lease"]["expires_at"]
+    await lab.controls.advance(bound("LEASE_MS") - bound("CLEANUP_GRACE_MS") // 2)
+    assert (await lab.client.cancel_task(claim.task_id)).accepted() == "active"
+    requested = (await lab.client.status(claim.task_id)).accepted()["cancel_requested_at"]
+    attempt = await claim.inspect()
+    assert attempt["lease"]["expires_at"] == end, "the cancel moved the end of the lease"
+    assert attempt["authority_deadline"] == requested + bound("CLEANUP_GRACE_MS")
+    renewed = (await claim.renew("keep_alive")).accepted()
+    assert (renewed["expires_at"], renewed["cancel_requested"]) == (attempt["authority_deadline"], True)
+
+
+@scenario("virtual-time/after-the-session", cites=["DLV-074", "DLV-075", "DLV-080", "DLV-101"], profile=TIME)
+async def test_after_the_session(lab: Lab) -> None:
+    """What was settled and confirmed is answered again when lease and session are long over."""
+    await lab.client.task()
+    claim = await (await lab.worker()).running()
+    command = claim.success("done", quiescence="unconfirmed")
+    first = (await claim.settle(command)).accepted()
+    assert (await claim.confirm()).accepted() == "succeeded"
+    await lab.controls.advance(2 * DAY)
+    again = (await claim.settle(command)).accepted()
+    assert (again["receipt"], again["already_accepted"], again["task_state"]) == (first["receipt"], True, "succeeded")
+    assert (await claim.confirm()).accepted() == "succeeded"
+
+
 @scenario("virtual-time/lease-end", cites=["TASK-235", "DLV-341", "DLV-324", "DLV-110", "TASK-221"], profile=TIME)
 async def test_lease_end(lab: Lab) -> None:
     """A lease that is let run out is recovered: lost, retried while attempts remain, then `attempt_lost`."""
@@ -190,7 +222,93 @@ async def test_cancel_before_recovery(lab: Lab) -> None:
             assert (await lab.client.result(claim.task_id)).accepted()["outcome"] == {"kind": "cancelled"}
 
 
-@scenario("virtual-time/waiting-poll", cites=["TST-012", "TST-013", "DLV-033", "DLV-037"], profile=f"{TIME} faults")
+@scenario(
+    "virtual-time/authority-of-now",
+    cites=["DLV-013", "DLV-050", "DLV-056", "DLV-057", "DLV-323", "DLV-324", "DLV-325", "DLV-332"],
+    profile=TIME,
+)
+async def test_authority_of_now(lab: Lab) -> None:
+    """Each answer counts what remains from its own instant: of an assignment, of a renewal, of their repetitions."""
+    lease, timeout, pause = bound("LEASE_MS"), 3 * bound("MIN_ATTEMPT_TIMEOUT_MS"), 25_000
+
+    def remain(authority: Any, of_lease: int, of_execution: int) -> None:
+        for name, most in (("remaining_ms", of_lease), ("execution_remaining_ms", of_execution)):
+            assert 0 <= most - authority[name] <= SPAN_MS, f"{name} is {authority[name]}, at most {most} are left"
+
+    await lab.client.task(attempt_timeout_ms=timeout)
+    worker = await lab.worker()
+    claim = await worker.claim(0)
+    await lab.controls.advance(pause)
+    again = (await worker.acquire(worker.sequences[0])).accepted()["assignment"]
+    assert again["authority"]["expires_at"] == again["lease"]["expires_at"] == claim.assignment["lease"]["expires_at"]
+    remain(again["authority"], lease - pause, timeout - pause)
+    renewed = (await claim.renew("keep_alive", sequence=1)).accepted()
+    remain(renewed, lease, timeout - pause)
+    await lab.controls.advance(pause)
+    repeated = (await claim.renew("keep_alive", sequence=1)).accepted()
+    assert repeated["expires_at"] == renewed["expires_at"]
+    remain(repeated, lease - pause, timeout - 2 * pause)
+    again = (await worker.acquire(worker.sequences[0])).accepted()["assignment"]
+    assert again["authority"]["expires_at"] == again["lease"]["expires_at"] == renewed["expires_at"]
+    remain(again["authority"], lease - pause, timeout - 2 * pause)
+    assert (await lab.client.reasons(claim.task_id)) == ["submitted", "claimed"]
+
+
+@scenario(
+    "virtual-time/before-recovery",
+    cites=[
+        "DLV-014",
+        "DLV-017",
+        "DLV-054",
+        "DLV-077",
+        "DLV-078",
+        "DLV-103",
+        "DLV-111",
+        "DLV-112",
+        "DLV-113",
+        "DLV-336",
+        "DLV-342",
+    ],
+    profile=f"{TIME} faults",
+)
+async def test_before_recovery(lab: Lab) -> None:
+    """Between the end of a lease and its recovery the task is active and nobody's, and its consumer goes on."""
+    for settled in (False, True):
+        with lab.case("unconfirmed success" if settled else "no report"):
+            await lab.client.task(retry_policy={"max_attempts": 2, "retry_delay_ms": 0})
+            worker, other = await lab.worker(), await lab.worker()
+            claim = await worker.running(0)
+            if settled:
+                await claim.succeed("kept aside", quiescence="unconfirmed")
+            rule = await lab.controls.rule("attempt.expire", HOLD)
+            await lab.controls.advance(bound("LEASE_MS"))
+            await lab.controls.until_held(rule)
+            assert (await lab.client.status(claim.task_id)).accepted()["state"] == "active"
+            for intent in ("keep_alive", "dispatch"):
+                (await claim.renew(intent)).refused("ownership_lost")
+            if not settled:
+                (await claim.settle(claim.success("too late"))).refused("ownership_lost")
+                foreign = edited(claim.success("too late"), event_id=lab.unique("evt"))
+                (await claim.settle(foreign)).refused("conflict")
+            (await claim.confirm()).refused("ownership_lost")
+            await other.nothing()
+            lost = (await worker.acquire(worker.sequences[0])).accepted()
+            assert lost["disposition"] == "ownership_lost"
+            assert (await worker.poll(0))["disposition"] == "empty", "a consumer is free once its lease has run out"
+            assert (await claim.inspect())["state"] == "active"
+            assert (await lab.client.reasons(claim.task_id)).count("lease_expired") == 0
+            await lab.controls.clear(rule)
+            if settled:
+                await lab.client.task_until(claim.task_id, "succeeded")
+            else:
+                await (await other.claim()).succeed("done")
+            assert (await claim.inspect())["quiescence"] == "unconfirmed"
+            assert (await lab.client.reasons(claim.task_id)).count("lease_expired") == 1
+
+
+@scenario(
+    "virtual-time/waiting-poll", cites=["TST-012", "TST-013", "DLV-032", "DLV-033", "DLV-037"], profile=f"{TIME} faults"
+)
 async def test_waiting_poll(lab: Lab) -> None:
     """A poll that waits in real time gets the retry that became due, and hears at once that its session expired."""
     await lab.client.task(retry_policy=RETRY)
@@ -202,8 +320,9 @@ async def test_waiting_poll(lab: Lab) -> None:
         polling = asyncio.ensure_future(worker.acquire(sequence, consumer, wait_ms=bound("MAX_WAIT_MS")))
         await lab.controls.until_hit(came)
         assert not polling.done()
-        await lab.controls.advance(advance)
-        answer = await polling
+        with long_before_its_end():
+            await lab.controls.advance(advance)
+            answer = await polling
         if consumer == 0:
             assert answer.accepted()["disposition"] == "assigned"
         else:
