@@ -17,6 +17,7 @@ import pytest
 
 import protocol3_conformance.rewriting  # noqa: F401 - for its effect on the imports below  # isort: split
 from protocol3_conformance import catalogue, progress
+from protocol3_conformance.assertions import comparison
 from protocol3_conformance.command_readiness import command_readiness
 from protocol3_conformance.conductor import Conductor, Run
 from protocol3_conformance.crashes import points
@@ -257,6 +258,12 @@ def _readiness(target: Target) -> None:
 def _missing(scenario: Scenario, target: Target) -> list[str]:
     """Profiles and conditions that the scenario needs and the target's description does not name."""
     return [profile for profile in scenario.profiles if not target.claims(profile)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Where two containers differ, and not that the rest is the same."""
+    return comparison(op, left, right)
 
 
 @pytest.hookimpl(tryfirst=True)

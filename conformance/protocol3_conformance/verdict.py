@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import linecache
 import types
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -12,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from protocol3_conformance import assertions
 from protocol3_conformance.conductor import Run
 from protocol3_conformance.requirements import requirements
 from protocol3_conformance.wire import redaction
 from protocol3_conformance.wire.faults import NotDetermined, Violation
 from protocol3_conformance.wire.transcript import Measurement
 
-SCENARIOS = Path(__file__).parent / "scenarios"
+SCENARIOS, ROLES = (Path(__file__).parent / name for name in ("scenarios", "roles"))
 
 
 class State(enum.StrEnum):
@@ -127,23 +127,27 @@ def described(error: BaseException) -> str:
     return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", []), *_scenario_line(error)])
 
 
-def _scenario_frames(error: BaseException) -> list[types.TracebackType]:
+def _frames(error: BaseException, *folders: Path) -> list[types.TracebackType]:
     frames = []
     entry = error.__traceback__
     while entry is not None:
-        if Path(entry.tb_frame.f_code.co_filename).is_relative_to(SCENARIOS):
+        if any(Path(entry.tb_frame.f_code.co_filename).is_relative_to(folder) for folder in folders):
             frames.append(entry)
         entry = entry.tb_next
     return frames
 
 
 def _scenario_line(error: BaseException) -> list[str]:
-    """Where the scenario was when it failed, the outermost and the innermost frame of it: `file:line: source`."""
-    frames = _scenario_frames(error)
+    """Where the scenario was when it failed, `file:line: statement`: its outermost and its innermost frame.
+
+    And that of a role which asserted there without a word.
+    """
+    frames = _frames(error, SCENARIOS)
+    silent = [] if isinstance(error, Violation) else _frames(error, ROLES)[-1:]
     lines = []
-    for entry in frames[:1] + frames[1:][-1:]:
-        file = entry.tb_frame.f_code.co_filename
-        lines.append(f"at {Path(file).name}:{entry.tb_lineno}: {linecache.getline(file, entry.tb_lineno).strip()}")
+    for entry in [*frames[:1], *frames[1:][-1:], *silent]:
+        statement, *names = assertions.told(entry.tb_frame, entry.tb_lineno)
+        lines += [f"at {Path(entry.tb_frame.f_code.co_filename).name}:{entry.tb_lineno}: {statement}", *names]
     return lines
 
 
@@ -152,7 +156,7 @@ def in_scenarios_only(error: BaseException) -> BaseException:
     if not isinstance(error, AssertionError):
         return error
     shortened = None
-    for entry in reversed(_scenario_frames(error)):
+    for entry in reversed(_frames(error, SCENARIOS)):
         shortened = types.TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return error.with_traceback(shortened) if shortened else error
 

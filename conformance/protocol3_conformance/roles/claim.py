@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from protocol3_conformance.roles import reports
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Claim:
     """The assignment as it was acquired. `renewed` is the last accepted renewal sequence."""
 
-    lab: Lab
+    lab: Lab = field(repr=False)
     assignment: dict[str, Any]
     renewed: int = 0
 

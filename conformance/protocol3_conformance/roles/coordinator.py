@@ -262,7 +262,7 @@ class Coordinator:
         report = command["report"]["report"]
         expected = identity(attempt.assignment)
         named = {name: report[name] for name in expected if name in report}
-        require(same(named, expected), "report", f"identity {named}, expected {expected}", "WRK-050", "DLV-090")
+        require(bool(same(named, expected)), "report", f"identity {named}, expected {expected}", "WRK-050", "DLV-090")
         again = bool(attempt.settlements)
         attempt.settlements.append(command)
         receipt = {name: attempt.owner[name] for name in ("task_id", "attempt_id")}
@@ -271,7 +271,7 @@ class Coordinator:
 
     def _owned(self, owner: dict[str, Any]) -> Attempt:
         attempt = self.attempts.get(owner["attempt_id"])
-        whole = attempt is not None and same(attempt.owner, owner)
+        whole = attempt is not None and bool(same(attempt.owner, owner))
         require(whole, "owner", f"{owner} is no owner that was assigned", "WRK-069", "WRK-078")
         assert attempt is not None
         return attempt

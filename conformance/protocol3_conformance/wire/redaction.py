@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 
 MASK = "[redacted]"
-NAMES = r"[\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization|cookie|credential)[\w-]*"
-MEMBER = re.compile(rf'("{NAMES}"\s*:\s*)("(?:[^"\\]|\\.)*"?|[0-9][^,}}\s]*)', re.IGNORECASE)
+NAMES = r"[\w-]{0,64}(?:password|passwd|secret|token|api[_-]?key|authorization|cookie|credential)[\w-]{0,64}"
+VALUE = r"""("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[0-9][^,}\s]*)"""
+MEMBER = re.compile(rf"""((?<![\w-]){NAMES}["']?\]?(?:\s*:\s*|\ is\ )){VALUE}""", re.IGNORECASE)
+"""Of a body, and of the values that a failed assertion tells: `x['token'] is '…'`, `.token: '…' on the left`."""
 USER_INFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s\"@]+@", re.IGNORECASE)
 HEADER = re.compile(NAMES, re.IGNORECASE)
 

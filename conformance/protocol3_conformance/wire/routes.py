@@ -26,7 +26,7 @@ class Route:
 
 
 def _equal(reply: JsonValue, request: JsonValue, what: str, *rules: str) -> None:
-    require(same(reply, request), what, f"reply says {brief(reply)}, the request said {brief(request)}", *rules)
+    require(bool(same(reply, request)), what, f"reply says {brief(reply)}, the request said {brief(request)}", *rules)
 
 
 def _scope(query: dict[str, str]) -> dict[str, str]:

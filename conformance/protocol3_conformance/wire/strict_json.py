@@ -7,7 +7,10 @@ implementation's use of that decoder is not repeated here. (JSON-001..055)
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from protocol3_conformance.wire.difference import differences
 
 JsonValue: TypeAlias = Any
 """None, bool, int, float, str, list or dict with string keys. `Any`, because scenarios index replies freely."""
@@ -179,9 +182,23 @@ def compact_size(value: JsonValue) -> int:
     return len(encode(value))
 
 
-def same(one: JsonValue, other: JsonValue) -> bool:
+@dataclass(frozen=True, slots=True, eq=False)
+class Sameness:
+    """Whether two values are one JSON value; a failed `assert` shows it by the members that differ."""
+
+    left: JsonValue
+    right: JsonValue
+
+    def __bool__(self) -> bool:
+        return canonical(self.left) == canonical(self.right)
+
+    def __repr__(self) -> str:
+        return "; ".join(differences(self.left, self.right, Sameness)) or "the same"
+
+
+def same(one: JsonValue, other: JsonValue) -> Sameness:
     """JSON identity: 1, 1.0 and true all differ, member order does not matter (JSON-040..044)."""
-    return canonical(one) == canonical(other)
+    return Sameness(one, other)
 
 
 def depth(value: JsonValue) -> int:
