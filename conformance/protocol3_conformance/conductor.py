@@ -45,13 +45,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Counts of scenarios; those called slow wait in real time."""
+    """Counts of scenarios; those called slow wait in real time.
+
+    `dying` are left of those in which the target dies: they begin when all others have ended.
+    """
 
     total: int
     slow: int
     ended: int
     ended_slow: int
     failed: int
+    dying: int = 0
 
 
 class Conductor:
@@ -65,6 +69,7 @@ class Conductor:
         self._active = asyncio.Semaphore(target.concurrency)
         self._silent = 0
         self._slow = 0
+        self._dying: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="conductor", daemon=True)
         self._runs: dict[str, Future[Run]] = {}
@@ -83,6 +88,7 @@ class Conductor:
             if scenario not in deadly:
                 self._begin(scenario, self._conduct(scenario))
         if deadly:
+            self._dying = {one.check_id for one in deadly}
             before = list(self._runs.values())
             gate = asyncio.run_coroutine_threadsafe(self._all_ended(before), self._loop)
             outage = Outage(self._target, [one.check_id for one in deadly])
@@ -113,7 +119,9 @@ class Conductor:
         ended = self.ended()
         failed = sum(isinstance(run.error, AssertionError) for run in ended)
         slow = sum(run.scenario.slow for run in ended)
-        return Progress(total=len(self._runs), slow=self._slow, ended=len(ended), ended_slow=slow, failed=failed)
+        dying = len(self._dying - {run.scenario.check_id for run in ended})
+        total = len(self._runs)
+        return Progress(total=total, slow=self._slow, ended=len(ended), ended_slow=slow, failed=failed, dying=dying)
 
     def wait(self, seconds: float) -> bool:
         """Block until all have ended, or for this long. Whether all have ended."""

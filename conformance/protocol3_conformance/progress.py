@@ -11,6 +11,8 @@ from protocol3_conformance.conductor import Conductor, Progress
 BEAT = 0.2
 SLOW_SECONDS = 100.0
 """About how long the scenarios that wait for leases take, side by side."""
+DEATH_SECONDS = 30.0
+"""About how long those take in which the target dies and comes back, side by side, after all others."""
 
 
 def watch(conductor: Conductor, *, stop_after: int, stream: TextIO = sys.stdout) -> None:
@@ -36,10 +38,13 @@ def line(seen: Progress, seconds: float) -> str:
 
 
 def time_left(seen: Progress, seconds: float) -> float | None:
-    """In seconds; None while too few have ended to tell. Waits for leases take their own time, whatever else does."""
-    quick, quick_total = seen.ended - seen.ended_slow, seen.total - seen.slow
+    """In seconds; None while too few have ended to tell.
+
+    Waits for leases take their own time, whatever else does, and so does the death of the target after them.
+    """
+    quick, quick_total = seen.ended - seen.ended_slow, seen.total - seen.slow - seen.dying
     if quick < quick_total and quick * 20 < quick_total:
         return None
     busy = seconds * (quick_total - quick) / quick if quick else 0.0
     waiting = seen.ended_slow < seen.slow
-    return max(busy, SLOW_SECONDS - seconds if waiting else 0.0, 1.0)
+    return max(busy, SLOW_SECONDS - seconds if waiting else 0.0, 1.0) + (DEATH_SECONDS if seen.dying else 0.0)

@@ -311,6 +311,16 @@ def test_only_what_is_asked_for_is_written(report: dict[str, Any], tmp_path: Pat
         ),
         (Progress(total=200, slow=9, ended=191, ended_slow=0, failed=0), 40, "191/200 checks, about 60 s left"),
         (Progress(total=9, slow=9, ended=9, ended_slow=9, failed=0), 100, "9/9 checks, about 1 s left"),
+        (
+            Progress(total=200, slow=0, ended=100, ended_slow=0, failed=0, dying=50),
+            20,
+            "100/200 checks, about 40 s left",
+        ),
+        (
+            Progress(total=200, slow=0, ended=150, ended_slow=0, failed=0, dying=50),
+            20,
+            "150/200 checks, about 31 s left",
+        ),
     ],
 )
 def test_the_live_line(seen: Progress, seconds: float, shown: str) -> None:
