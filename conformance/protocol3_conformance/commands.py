@@ -15,6 +15,8 @@ PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 RUNTIME = ("package_root", "handler", "python_version", "protocol", "max_input_bytes", "max_output_bytes")
 WORKER = ("server", "tenant", "namespace", "queue", "store", "cache", "concurrency", "acquire_wait_ms")
 NEEDED_BY_WORKER = frozenset({"server", "tenant", "namespace", "queue", "store", "cache"})
+OLDEST = (3, 11)
+"""The Python that runs programs, at the least (RUN-001)."""
 PROBE = "import sys; print('{}.{}'.format(*sys.version_info))"
 
 
@@ -92,7 +94,10 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 
 def _version_of(interpreter: str) -> str:
-    """What the first word answers, if it is a Python interpreter; else the version of this one."""
+    """What the first word answers, if it is a Python interpreter; else the version of this one.
+
+    Raises BadCommand for what cannot be started, and for a Python that is too old.
+    """
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     try:
         asked = subprocess.run([interpreter, "-I", "-S", "-c", PROBE], capture_output=True, timeout=10, check=False)
@@ -101,4 +106,11 @@ def _version_of(interpreter: str) -> str:
     except OSError as error:
         raise BadCommand(f"{interpreter} cannot be started: {error.strerror}") from None
     found = asked.stdout.decode("ascii", "replace").strip()
-    return found if re.fullmatch(r"3\.[0-9]+", found) else own
+    if not re.fullmatch(r"[23]\.[0-9]+", found):
+        return own
+    if tuple(map(int, found.split("."))) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise BadCommand(
+            f"{interpreter} is Python {found}; programs run on {oldest} or newer (RUN-001): name another one"
+        )
+    return found

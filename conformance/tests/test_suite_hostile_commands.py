@@ -120,6 +120,24 @@ def test_worker_commands(
 
 
 @pytest.mark.parametrize("option", ["--runtime-command", "--worker-command"])
+@pytest.mark.parametrize("version", ["2.7", "3.10"])
+def test_python_that_is_too_old(pytester: pytest.Pytester, tmp_path: Path, option: str, version: str) -> None:
+    """It is asked before anything is started."""
+    old = tmp_path / "python-of-yore"
+    old.write_text(f"#!/bin/sh\necho {version}\n")
+    old.chmod(0o755)
+    result = run(pytester, option, f"{old} {PLACES if 'worker' in option else ''}", patience=1)
+    _ended(result, 4, f"*{option}: *python-of-yore is Python {version}; programs run on 3.11 or newer*")
+
+
+@pytest.mark.parametrize("option", ["--runtime-command", "--worker-command"])
+def test_python_that_lacks_the_package(pytester: pytest.Pytester, option: str) -> None:
+    command = shlex.join([sys.executable, "-m", "no_such_package.of_ours"])
+    result = run(pytester, option, f"{command} {PLACES if 'worker' in option else ''}", patience=1)
+    _ended(result, 4, f"*{option}: *ended with code 1 before it *No module named 'no_such_package'*")
+
+
+@pytest.mark.parametrize("option", ["--runtime-command", "--worker-command"])
 def test_no_such_command(pytester: pytest.Pytester, option: str) -> None:
     result = run(pytester, option, f"no-such-program {PLACES if 'worker' in option else ''}", patience=1)
     _ended(result, 4, f"*{option}: no-such-program cannot be started: No such file or directory*")
