@@ -35,7 +35,7 @@ class ProfileVerdict:
 def by_requirement(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
     """Each cited requirement with its checks and the worst of their states.
 
-    A check that the wire layer stopped judged the broken rule and no other: for the others it is not determined.
+    A check that the wire layer or the model stopped judged the broken rule and no other: on the others it says nothing.
     """
     found: dict[str, dict[str, Any]] = {}
     for outcome in outcomes:

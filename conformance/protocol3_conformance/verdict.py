@@ -15,7 +15,7 @@ from protocol3_conformance import assertions
 from protocol3_conformance.conductor import Run
 from protocol3_conformance.requirements import requirements
 from protocol3_conformance.wire import redaction
-from protocol3_conformance.wire.faults import NotDetermined, Violation
+from protocol3_conformance.wire.faults import BrokenRule, NotDetermined
 from protocol3_conformance.wire.transcript import Measurement
 
 SCENARIOS, ROLES = (Path(__file__).parent / name for name in ("scenarios", "roles"))
@@ -44,7 +44,7 @@ class ExitCode(enum.IntEnum):
 class Outcome:
     """One line of a report.
 
-    `broken` are the requirements that a failure is about: those that the wire layer named, else all cited ones.
+    `broken` are the requirements that a failure is about: those that wire layer or model named, else all cited ones.
     `scored` is false for a check that the spec revision of the run does not know. `timeline` is kept of failures and
     races, `exchanges_shown` (see Transcript.to_json) of failures. `flaky`: it failed and held later.
     `notes`, such as how a crash point was reached, judge nothing.
@@ -97,7 +97,7 @@ def outcome_of(run: Run) -> Outcome:
         case _:
             state = State.HARNESS_ERROR
     cites, broken = run.scenario.cites, run.scenario.cites if state is State.FAILED else ()
-    if isinstance(error, Violation) and error.rules:
+    if isinstance(error, BrokenRule) and error.rules:
         broken = tuple(rule for rule in error.rules if rule in requirements())
         cites = tuple(dict.fromkeys([*broken, *cites]))
     race = any(cited.startswith("RACE-") for cited in cites)
@@ -143,7 +143,7 @@ def _scenario_line(error: BaseException) -> list[str]:
     And that of a role which asserted there without a word.
     """
     frames = _frames(error, SCENARIOS)
-    silent = [] if isinstance(error, Violation) else _frames(error, ROLES)[-1:]
+    silent = [] if isinstance(error, BrokenRule) else _frames(error, ROLES)[-1:]
     lines = []
     for entry in [*frames[:1], *frames[1:][-1:], *silent]:
         statement, *names = assertions.told(entry.tb_frame, entry.tb_lineno)

@@ -11,6 +11,7 @@ from typing import Any
 from judging import target
 
 from protocol3_conformance.lab import Lab
+from protocol3_conformance.model.expected import ABSENT
 from protocol3_conformance.stateful import replay
 from protocol3_conformance.stateful.history import Call, History
 from protocol3_conformance.stateful.kinds import KINDS
@@ -27,13 +28,14 @@ class Rehearsal(History):
     chance: random.Random
     count: int = 0
 
-    async def attempt(self, call: Call) -> list[str]:
+    async def attempt(self, call: Call) -> list[replay.Wrong]:
         came = self.ideal(replay.fill(call["expect"], self.run, self.answers))
         self.answers[call["number"]] = came
         return replay.judge(call, call["status"], came, self.run, self.answers)
 
     def ideal(self, pattern: Any) -> Any:
         """A value that matches, with new names where it may be any."""
+        pattern, _ = replay.unwrapped(pattern, [])
         if isinstance(pattern, list):
             return [self.ideal(item) for item in pattern]
         if not isinstance(pattern, dict):
@@ -44,8 +46,8 @@ class Rehearsal(History):
             self.count += 1
             return f"value {self.count}"
         members = pattern.get("$exactly", pattern)
-        absent = {"$absent": True}
-        return {name: self.ideal(value) for name, value in members.items() if value != absent}
+        kept = {name: value for name, value in members.items() if replay.unwrapped(value, [])[0] != ABSENT}
+        return {name: self.ideal(value) for name, value in kept.items()}
 
 
 def lab_of(check_id: str, seed: int) -> Lab:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from rehearsal import Rehearsal, drawn, rehearsed
 
+from protocol3_conformance.catalogue import everything
 from protocol3_conformance.model.flows import Flow
 from protocol3_conformance.model.tasks import Task
+from protocol3_conformance.requirements import requirements
 from protocol3_conformance.stateful.kinds import KINDS
 from protocol3_conformance.stateful.pair import Pair
 
@@ -91,6 +93,27 @@ def reached(machine: Any, history: Rehearsal) -> Iterator[str]:
 def test_the_default_examples_reach_every_situation(check_id: str, seed: int) -> None:
     found = {word for played in rehearsed(check_id, seed) for word in reached(*played)}
     assert EXPECTED[check_id] - found == set()
+
+
+def rules_of(pattern: Any) -> Iterator[str]:
+    """The requirements that a pattern names."""
+    if isinstance(pattern, list):
+        for item in pattern:
+            yield from rules_of(item)
+    elif isinstance(pattern, dict):
+        for name, value in pattern.items():
+            yield from value if name == "$by" else rules_of(value)
+
+
+@pytest.mark.parametrize("check_id", KINDS)
+def test_a_check_cites_no_rule_that_its_histories_do_not_reach(check_id: str) -> None:
+    """With any of these seeds alone."""
+    cited = set(everything()[check_id].cites)
+    for seed in SEEDS:
+        calls = [call for _, history in rehearsed(check_id, seed) for call in history.calls]
+        found = {rule for call in calls for rule in [*call["rules"], *rules_of(call["expect"])]}
+        assert found <= set(requirements())
+        assert cited - found == set()
 
 
 @pytest.mark.parametrize("check_id", KINDS)

@@ -318,7 +318,7 @@ _ALL = (
     _breaking(
         "early-events-lost",
         "Accepts an event before its wait, and forgets it.",
-        "EVT-015 TMR-010",
+        "EVT-012 EVT-013 EVT-015 TMR-010",
         _receipt_of_nothing,
         _swallow_early_events,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocol3_conformance.model.expected import SOME, exactly, one_of
+from protocol3_conformance.model.expected import SOME, by, exactly, one_of
 from protocol3_conformance.model.flows import Activation, Child, Flow, Wait
 from protocol3_conformance.model.tasks import Policy, Task
 
@@ -13,8 +13,10 @@ INVALID, REJECTED = "decision_invalid", "decision_application_failed"
 """Error kinds of DEC-040."""
 
 
-def activate(flow: Flow, now: int, children: Mapping[str, Child] | None = None, wake: Any = None) -> Activation:
-    """Schedule the next activation (ACT-002, ACT-009, CHD-053, TMR-021)."""
+def activate(
+    flow: Flow, now: int, *rules: str, children: Mapping[str, Child] | None = None, wake: Any = None
+) -> Activation:
+    """Schedule the next activation by these rules (ACT-002, ACT-009, CHD-053, TMR-021)."""
     task = Task(data=flow.data, queue=flow.queue, policy=flow.policy, available=now, owner=flow, activation=True)
     taken = children or {}
     continuation, state = flow.checkpoint
@@ -26,11 +28,13 @@ def activate(flow: Flow, now: int, children: Mapping[str, Child] | None = None, 
         state=state,
         inputs=frozen,
         consumes=tuple(taken.values()),
+        why=rules,
     )
     if wake is not None:
         one.wake = exactly(wake)
     flow.activations.append(one)
-    flow.state, flow.applied, flow.waiting, flow.until = "running", False, None, None
+    flow.state, flow.why = "running", rules
+    flow.applied, flow.waiting, flow.until = False, None, None
     return one
 
 
@@ -38,12 +42,13 @@ def apply(flow: Flow, now: int) -> tuple[Activation | None, Mapping[str, Child]]
     """The activation's task is terminal: the next activation if there is one at once, and the new children."""
     task = flow.activation.task
     if task.state != "succeeded":
-        _fail(flow, _failure(task))
+        _fail(flow, *_failure(task))
         return None, {}
     decision = task.attempts[-1].command["report"]["report"]["outcome"]["output"]
     wrong = _wrong(flow, decision)
     if wrong:
-        _fail(flow, {"kind": one_of(wrong), "message": SOME})  # DEC-040, DEC-041
+        kinds, rule = wrong
+        _fail(flow, {"kind": one_of(kinds), "message": SOME}, rule)  # DEC-040, DEC-041
         return None, {}
     adopted = {
         command["key"]: _child(flow, command)
@@ -58,48 +63,52 @@ def apply(flow: Flow, now: int) -> tuple[Activation | None, Mapping[str, Child]]
     return _disposed(flow, decision, now, {**flow.children, **adopted}), adopted
 
 
-def _failure(task: Task) -> Any:
-    """ACT-045…047."""
+def _failure(task: Task) -> tuple[Any, str]:
+    """The error of an activation without a decision, and the row that says so."""
     if task.state == "cancelled":
-        return {"kind": "workflow_activation_cancelled", "message": SOME}
+        return {"kind": "workflow_activation_cancelled", "message": SOME}, "ACT-047"
     command = task.attempts[-1].command
     if command is not None and command["report"]["kind"] == "completed":
         told = command["report"]["report"]["outcome"]
-        return {"kind": told["kind"], "message": told["message"]}
-    return {"kind": "workflow_activation_failed", "message": SOME}
+        return {"kind": told["kind"], "message": told["message"]}, "ACT-045"
+    return {"kind": "workflow_activation_failed", "message": SOME}, "ACT-046"
 
 
-def _fail(flow: Flow, error: Any) -> None:
+def _fail(flow: Flow, error: Any, rule: str) -> None:
     """T6 and T7."""
-    flow.state, flow.kept = "failing", flow.activation
-    flow.ending = exactly({"kind": "failed", "error": exactly(error)})
+    flow.state, flow.why, flow.kept = "failing", (rule,), flow.activation
+    flow.ending = by(exactly({"kind": "failed", "error": exactly(error)}), rule)
     flow.drop_pending()
 
 
-def _wrong(flow: Flow, decision: Any) -> list[str]:
-    """The error kinds that are right for a decision that cannot be applied (DEC-020); empty where it can."""
+def _wrong(flow: Flow, decision: Any) -> tuple[list[str], str] | None:
+    """The error kinds that are right for a decision that cannot be applied (DEC-020), and the rule; else None."""
     if not isinstance(decision, dict) or decision["activation_id"] != flow.activation.task.name:
-        return [INVALID]
+        return [INVALID], "DEC-040"
     commands = decision.get("commands", [])
     for command in commands:
         child = flow.children.get(command["key"])
         if child is not None and (child.kind == "branch" or child.binding != command):
-            return [INVALID, REJECTED]  # CHD-012, CHD-013
-    stale = decision["revision"] != flow.activation.revision  # DEC-042
-    early = decision["kind"] == "complete" and bool(flow.unfinished())  # DEC-043
+            return [INVALID, REJECTED], "CHD-013" if child.kind == "branch" else "CHD-012"
+    if decision["revision"] != flow.activation.revision:
+        return [REJECTED], "DEC-042"
+    if decision["kind"] == "complete" and flow.unfinished():
+        return [REJECTED], "DEC-043"
     keys = {*flow.children, *(command["key"] for command in commands)}
-    unknown = bool(set(decision.get("until", [])) - keys)  # DEC-044
-    if stale or early or unknown or _misplaced(flow, decision.get("wait")):
-        return [REJECTED]
-    return []
+    if set(decision.get("until", [])) - keys:
+        return [REJECTED], "DEC-044"
+    rule = _misplaced(flow, decision.get("wait"))
+    return ([REJECTED], rule) if rule else None
 
 
-def _misplaced(flow: Flow, wait: Any) -> bool:
-    """TMR-003, TMR-004."""
+def _misplaced(flow: Flow, wait: Any) -> str | None:
+    """The rule that a wait breaks."""
     if wait is None:
-        return False
+        return None
+    if wait["key"] in flow.waits:
+        return "TMR-003"
     taken = any(event.key == wait["key"] for event in flow.events)
-    return wait["key"] in flow.waits or (wait["kind"] == "timer" and taken)
+    return "TMR-004" if wait["kind"] == "timer" and taken else None
 
 
 def _child(flow: Flow, command: Any) -> Child:
@@ -116,17 +125,18 @@ def _child(flow: Flow, command: Any) -> Child:
 def _disposed(flow: Flow, decision: Any, now: int, children: Mapping[str, Child]) -> Activation | None:
     """Step 11 of DEC-020."""
     kind = decision["kind"]
-    if kind == "fail":  # DEC-051
-        _fail(flow, decision["error"])
+    if kind == "fail":
+        _fail(flow, decision["error"], "DEC-051")
         return None
-    if kind == "complete":  # DEC-050
-        flow.state, flow.ending = "succeeded", exactly({"kind": "succeeded", "output": decision["output"]})
+    if kind == "complete":
+        flow.state, flow.why = "succeeded", ("DEC-050",)
+        flow.ending = by(exactly({"kind": "succeeded", "output": decision["output"]}), "DEC-050")
         flow.drop_pending()
         return None
-    if kind == "continue":  # CHD-052
+    if kind == "continue":
         ready = {key: child for key, child in children.items() if child.terminal and not child.consumed}
-        return activate(flow, now, ready)
-    flow.state = "waiting"
+        return activate(flow, now, "CHD-052", "CHD-053", children=ready)
+    flow.state, flow.why = "waiting", ("CHD-050" if kind == "suspend" else "TMR-010",)
     if kind == "suspend":
         flow.until = tuple(decision["until"])
         return _joined(flow, now, children)
@@ -146,7 +156,8 @@ def _joined(flow: Flow, now: int, children: Mapping[str, Child]) -> Activation |
     """CHD-050, CHD-051, CHD-054."""
     assert flow.until is not None
     named = {key: children[key] for key in flow.until}
-    return activate(flow, now, named) if all(child.terminal for child in named.values()) else None
+    over = all(child.terminal for child in named.values())
+    return activate(flow, now, "CHD-050", children=named) if over else None
 
 
 def _woken(flow: Flow, wait: Wait, now: int) -> Activation | None:
@@ -161,4 +172,4 @@ def _woken(flow: Flow, wait: Wait, now: int) -> Activation | None:
     else:
         return None
     wait.open = False
-    return activate(flow, now, wake=wake)
+    return activate(flow, now, "TMR-010", wake=wake)

@@ -23,6 +23,11 @@ def one_of(patterns: Iterable[Any]) -> Any:
     return found[0] if len(found) == 1 else {"$any": found}
 
 
+def by(pattern: Any, *rules: str) -> Any:
+    """A pattern, and the requirements that a value which does not match it breaks."""
+    return {"$by": list(rules), "is": pattern}
+
+
 def exactly(members: dict[str, Any]) -> Any:
     """These members and no others."""
     return {"$exactly": members}
@@ -40,15 +45,16 @@ def known(name: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`code` is None for 200; every code has one status."""
+    """`code` is None for 200; every code has one status. Another answer breaks `rules`, where no part says more."""
 
     code: str | None = None
     value: Any = None
+    rules: tuple[str, ...] = ()
 
 
-def accepted(value: Any) -> Answer:
-    return Answer(value=value)
+def accepted(value: Any, *rules: str) -> Answer:
+    return Answer(value=value, rules=rules)
 
 
-def refused(code: str) -> Answer:
-    return Answer(code=code, value={"code": code})
+def refused(code: str, *rules: str) -> Answer:
+    return Answer(code=code, value={"code": code}, rules=rules)

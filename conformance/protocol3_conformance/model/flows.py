@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol3_conformance.model.expected import ABSENT, SOME, exactly, fresh, known
+from protocol3_conformance.model.expected import ABSENT, SOME, by, exactly, fresh, known
 from protocol3_conformance.model.tasks import TERMINAL, Attempt, Policy, Task
 
 
@@ -35,15 +35,15 @@ class Child:
         """CHD-040, CHD-041, CHD-060."""
         if self.task:
             ended = {"task_id": known(self.task.name), "state": self.task.state, "outcome": self.task.outcome}
-            return exactly(ended)
+            return by(exactly(ended), "CHD-060")
         assert self.flow is not None
         ended = {"workflow_id": known(self.flow.name), "state": self.flow.state, "outcome": self.flow.outcome}
-        return exactly({"kind": "workflow", **ended})
+        return by(exactly({"kind": "workflow", **ended}), "CHD-060")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Activation:
-    """What was frozen when it was scheduled (ACT-020), and its journal: record and the attempt that stored it."""
+    """What was frozen when it was scheduled, by `why`, and its journal: record and the attempt that stored it."""
 
     task: Task
     revision: int
@@ -52,7 +52,13 @@ class Activation:
     inputs: Mapping[str, Any]
     consumes: Iterable[Child] = ()
     wake: Any = None
+    why: tuple[str, ...] = ("WF-021",)
     journal: dict[str, tuple[Any, Attempt]] = field(default_factory=dict)
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        """By what its continuation and state are what they are."""
+        return ("ACT-020",) if self.revision else self.why
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -84,7 +90,7 @@ class Event:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Flow:
-    """A workflow. `kept` is the activation that `failing` and `cancelling` go on to show (WF-031)."""
+    """A workflow, in its state by `why`. `kept` is the activation that `failing` and `cancelling` show (WF-031)."""
 
     data: Any
     queue: str
@@ -94,6 +100,7 @@ class Flow:
     name: Any = None
     parent: Flow | None = None
     state: str = "running"
+    why: tuple[str, ...] = ("WF-010",)
     revision: int = 0
     activations: list[Activation] = field(default_factory=list)
     applied: bool = False
@@ -123,11 +130,12 @@ class Flow:
     def lineage(self) -> Any:
         """WF-032."""
         if self.parent is None:
-            return {"parent_workflow_id": ABSENT, "root_workflow_id": ABSENT}
+            return {"parent_workflow_id": by(ABSENT, "WF-032"), "root_workflow_id": by(ABSENT, "WF-032")}
         root = self.parent
         while root.parent:
             root = root.parent
-        return {"parent_workflow_id": known(self.parent.name), "root_workflow_id": known(root.name)}
+        parent, topmost = by(known(self.parent.name), "WF-032"), by(known(root.name), "WF-032")
+        return {"parent_workflow_id": parent, "root_workflow_id": topmost}
 
     @property
     def snapshot(self) -> Any:
@@ -137,11 +145,11 @@ class Flow:
             {
                 "workflow_id": known(self.name),
                 "scope": SOME,
-                "state": self.state,
-                "revision": self.revision,
-                "activation_id": shown and self.named(shown),
+                "state": by(self.state, *self.why),
+                "revision": by(self.revision, "WF-051"),
+                "activation_id": by(shown and self.named(shown), "WF-031"),
                 "submitted_at": SOME,
-                "terminal_at": SOME if self.terminal else None,
+                "terminal_at": by(SOME if self.terminal else None, "WF-030"),
                 "correlation_key": None,
                 **self.lineage,
             }
@@ -156,7 +164,7 @@ class Flow:
     @property
     def outcome(self) -> Any:
         """WF-040, WF-066."""
-        return self.ending if self.terminal else None
+        return self.ending if self.terminal else by(None, "WF-040")
 
     def context(self) -> Any:
         """ACT-049, ACT-021, ACT-022, ACT-028."""
@@ -166,12 +174,12 @@ class Flow:
                 "v": 1,
                 "workflow_id": known(self.name),
                 "activation_id": one.task.name,
-                "revision": one.revision,
-                "continuation": one.continuation,
-                "state": one.state,
-                "inputs": exactly(dict(one.inputs)),
-                "local_steps": [exactly(one.journal[key][0]) for key in sorted(one.journal)],
-                "wake": ABSENT if one.wake is None else one.wake,
+                "revision": by(one.revision, "ACT-020"),
+                "continuation": by(one.continuation, *one.begins),
+                "state": by(one.state, *one.begins),
+                "inputs": by(exactly(dict(one.inputs)), *one.why),
+                "local_steps": by([exactly(one.journal[key][0]) for key in sorted(one.journal)], "ACT-021"),
+                "wake": by(ABSENT, "TMR-022", "ACT-022") if one.wake is None else by(one.wake, *one.why),
                 **self.lineage,
             }
         )

@@ -5,9 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol3_conformance.model.expected import SOME, Answer, accepted, exactly
+from protocol3_conformance.model.expected import SOME, Answer, accepted, by, exactly
 
 TERMINAL = ("succeeded", "failed", "cancelled")
+RECORDED = {
+    "submitted": "TASK-229",
+    "claimed": "TASK-230",
+    "dispatch_authorized": "TASK-231",
+    "cancel_requested": "TASK-232",
+    "report_accepted": "TASK-233",
+    "cleanup_confirmed": "TASK-234",
+    "lease_expired": "TASK-235",
+    "succeeded": "TASK-236",
+    "failed": "TASK-237",
+    "retry_scheduled": "TASK-238",
+    "cancelled": "TASK-239",
+}
+"""The reasons of history, and their rows."""
 RETRIED = ("unavailable", "io", "capacity", "runtime", "timed_out", "cancelled")
 """Kinds of failures around a program that are worth another attempt (DLV-339)."""
 
@@ -65,8 +79,12 @@ class Attempt:
         """DLV-323…328, as far as it does not depend on the clock's last milliseconds."""
         stopped = self.stopped(now)
         allowed = not stopped and self.command is None and self.intent == "dispatch"
-        shown = {"renew_sequence": self.sequence, "cancel_requested": stopped, "dispatch_allowed": allowed}
-        return {**shown, "execution_remaining_ms": 0} if stopped else shown
+        shown = {
+            "renew_sequence": by(self.sequence, "DLV-326"),
+            "cancel_requested": by(stopped, "DLV-327"),
+            "dispatch_allowed": by(allowed, "DLV-328"),
+        }
+        return {**shown, "execution_remaining_ms": by(0, "DLV-325")} if stopped else shown
 
     @property
     def quiescence(self) -> str:
@@ -83,12 +101,12 @@ class Attempt:
         return {
             "event": self.event,
             "lease": {"owner": self.owner},
-            "state": self.state,
-            "execution_may_have_started": self.started,
-            "last_renewal": renewal,
-            "quiescence": self.quiescence,
-            "settlement": stored,
-            "finished_at": None if self.state == "active" else SOME,
+            "state": by(self.state, "DLV-024" if self.state == "active" else "DLV-347"),
+            "execution_may_have_started": by(self.started, "DLV-081" if self.command else "DLV-058"),
+            "last_renewal": by(renewal, "DLV-056"),
+            "quiescence": by(self.quiescence, "TASK-069" if self.state == "lost" else "DLV-083"),
+            "settlement": by(stored, "DLV-086"),
+            "finished_at": by(None if self.state == "active" else SOME, "TASK-067"),
         }
 
 
@@ -109,6 +127,8 @@ class Task:
     history: list[tuple[str, Attempt | None]] = field(default_factory=lambda: [("submitted", None)])
     owner: Any = None
     activation: bool = False
+    why: tuple[str, ...] = ("TASK-100",)
+    """The requirements by which it came into its state."""
 
     @property
     def current(self) -> Attempt | None:
@@ -126,37 +146,43 @@ class Task:
     # What reads show
 
     @property
+    def shown_state(self) -> Any:
+        return by(self.state, *self.why)
+
+    @property
     def snapshot(self) -> Any:
         """TASK-100, TASK-104."""
         return {
             "task_id": self.name,
             "idempotency_key": self.key,
-            "state": self.state,
-            "attempt_count": len(self.attempts),
-            "current_attempt_id": self.current.name if self.current else None,
-            "terminal_at": SOME if self.terminal else None,
-            "cancel_requested_at": SOME if self.cancelling else None,
+            "state": self.shown_state,
+            "attempt_count": by(len(self.attempts), "DLV-024"),
+            "current_attempt_id": by(self.current.name if self.current else None, "TASK-054"),
+            "terminal_at": by(SOME if self.terminal else None, "TASK-055"),
+            "cancel_requested_at": by(SOME if self.cancelling else None, "TASK-056"),
         }
 
     @property
     def status(self) -> Any:
         """TASK-052…057, ACT-007."""
         latest = self.attempts[-1].name if self.attempts else None
-        shown = {**self.snapshot, "latest_attempt_id": latest, "queue": self.queue}
+        shown = {**self.snapshot, "latest_attempt_id": by(latest, "TASK-053"), "queue": self.queue}
         del shown["idempotency_key"]
         if self.owner is not None:
-            shown["workflow_id"] = self.owner.name
+            shown["workflow_id"] = by(self.owner.name, "ACT-007")
         if self.activation:
-            shown["workflow_activation_id"] = self.name
+            shown["workflow_activation_id"] = by(self.name, "ACT-007")
         return shown
 
     @property
     def outcome(self) -> Any:
-        """TASK-215…221, TASK-125…127."""
+        """The first table of chapter 06, Outcomes."""
+        if self.state == "active" and self.attempts[-1].command is not None:
+            return by(None, "TASK-125")
         if not self.terminal:
-            return None
+            return by(None, "TASK-126" if self.attempts and self.state == "queued" else "TASK-215")
         if self.state == "cancelled":
-            return exactly({"kind": "cancelled"})
+            return by(exactly({"kind": "cancelled"}), "TASK-218")
         last = self.attempts[-1]
         ended = {
             "kind": self.state,
@@ -164,33 +190,38 @@ class Task:
             "quiescence": last.quiescence,
             "execution_may_have_started": last.started,
         }
-        return exactly({**ended, **_content(last)})
+        return by(exactly({**ended, **_content(last)}), "TASK-216" if self.state == "succeeded" else "TASK-217")
 
     @property
     def records(self) -> list[Any]:
-        """The history (TASK-132, TASK-229…239)."""
+        """The history; a missing or further record breaks TASK-132."""
         return [
-            {"sequence": number, "event": {"reason": reason, "attempt_id": attempt and attempt.name}}
+            {
+                "sequence": number,
+                "event": by({"reason": reason, "attempt_id": attempt and attempt.name}, RECORDED[reason]),
+            }
             for number, (reason, attempt) in enumerate(self.history, 1)
         ]
 
     # Transitions
 
     def cancel(self, now: int, grace: int) -> Answer:
-        """TASK-223…227; the reply is the state afterwards."""
+        """The reply is the state afterwards."""
         attempt = self.current
         if self.terminal or (attempt and self.cancelling):
-            return accepted(self.state)
+            return accepted(self.state, "TASK-223" if self.terminal else "TASK-224")
         self.cancelling = True
         self.history.append(("cancel_requested", attempt))
-        if attempt is None:  # TASK-200
-            self._end("cancelled", None)
-        elif attempt.live(now):  # TASK-203
+        if attempt is None:
+            self._end("cancelled", None, "TASK-200")
+            return accepted(self.state, "TASK-225")
+        if attempt.live(now):  # TASK-203
+            self.why = ("TASK-202",)
             attempt.authority = min(attempt.authority, now + grace)
             attempt.expires, attempt.until = min(attempt.expires, attempt.authority), None
-        else:  # TASK-210
-            self.lose(now)
-        return accepted(self.state)
+            return accepted(self.state, "TASK-226")
+        self.lose(now)
+        return accepted(self.state, "TASK-227")
 
     def lose(self, now: int) -> None:
         """The lease ran out (DLV-111)."""
@@ -199,45 +230,49 @@ class Task:
         self.finalise(now)
 
     def finalise(self, now: int) -> None:
-        """DLV-344…347, DLV-337…341, DLV-114, DLV-115."""
+        """Chapter 07, How an attempt ends (DLV-114, DLV-115)."""
         attempt = self.current
         assert attempt is not None
         if self.cancelling:
             attempt.state = "cancelled" if attempt.confirmed else "lost"
-            self._end("cancelled", attempt)
+            self._end("cancelled", attempt, "DLV-344")
             return
-        verdict, retried = _verdict(attempt.command)
+        verdict, retried, rule = _verdict(attempt.command)
         attempt.state = verdict
         if retried and len(self.attempts) < self.policy.max_attempts:
             self.state, self.available = "queued", now + self.policy.retry_delay
+            self.why = (rule,)
             self.history.append(("retry_scheduled", attempt))
             return
-        self._end("succeeded" if verdict == "succeeded" else "failed", attempt)
+        self._end("succeeded" if verdict == "succeeded" else "failed", attempt, rule)
 
-    def _end(self, state: str, attempt: Attempt | None) -> None:
-        self.state = state
+    def _end(self, state: str, attempt: Attempt | None, rule: str) -> None:
+        self.state, self.why = state, (rule,)
         self.history.append((state, attempt))
 
 
-def _verdict(command: Any) -> tuple[str, bool]:
-    """The state of the attempt, and whether another one is worth while."""
+def _verdict(command: Any) -> tuple[str, bool, str]:
+    """The state of the attempt, whether another one is worth while, and the row that says so."""
     if command is None:
-        return "lost", True
+        return "lost", True, "DLV-341"
     report = command["report"]["report"]
     if command["report"]["kind"] == "completed":
-        return ("succeeded" if report["outcome"]["status"] == "success" else "failed"), False
-    return "failed", report["error"]["kind"] in RETRIED
+        succeeded = report["outcome"]["status"] == "success"
+        return ("succeeded", False, "DLV-337") if succeeded else ("failed", False, "DLV-338")
+    retried = report["error"]["kind"] in RETRIED
+    return "failed", retried, "DLV-339" if retried else "DLV-340"
 
 
 def _content(attempt: Attempt) -> Any:
     """Output or failure of a result (TASK-216…221, DLV-089)."""
     if attempt.command is None:
-        return {"failure": exactly({"kind": "attempt_lost"})}
+        return {"failure": by(exactly({"kind": "attempt_lost"}), "TASK-221")}
     report = attempt.command["report"]["report"]
     if attempt.command["report"]["kind"] == "failed":
         why = {"kind": "execution", "error": report["error"], "phase": report["phase"], "cleanup_error": None}
-        return {"failure": exactly(why)}
+        return {"failure": by(exactly(why), "TASK-220")}
     told = report["outcome"]
     if told["status"] == "success":
         return {"output": told["output"]}
-    return {"failure": exactly({"kind": "application", "error": {k: told[k] for k in ("kind", "message")}})}
+    failure = {"kind": "application", "error": {name: told[name] for name in ("kind", "message")}}
+    return {"failure": by(exactly(failure), "TASK-219")}

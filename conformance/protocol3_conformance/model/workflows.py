@@ -11,11 +11,11 @@ from typing import Any
 
 from protocol3_conformance.model import decisions
 from protocol3_conformance.model.delivery import Delivery
-from protocol3_conformance.model.expected import SOME, Answer, accepted, exactly, fresh, refused
+from protocol3_conformance.model.expected import SOME, Answer, accepted, by, exactly, fresh, refused
 from protocol3_conformance.model.flows import Activation, Child, Event, Flow
 from protocol3_conformance.model.tasks import Attempt, Policy
 
-CANCELLED = exactly({"kind": "cancelled"})
+CANCELLED = by(exactly({"kind": "cancelled"}), "WF-060")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,15 +42,17 @@ class Workflows(Delivery):
         """WF-010, WF-013, WF-015, WF-020, WF-021; arguments as those of `submit`."""
         flow = self.begun(key)
         if flow is not None:
-            return accepted(flow.snapshot) if flow.binding == binding else refused("conflict")
+            same = flow.binding == binding
+            return accepted(flow.snapshot, "WF-013") if same else refused("conflict", "WF-015")
         taken = [*(one.name for one in self.flows), *others]
         queue, data = binding["queue"], binding["data"]
         flow = Flow(data=data, queue=queue, policy=policy, key=key, binding=binding, name=name)
         self.flows.append(flow)
-        self.tasks.append(decisions.activate(flow, now).task)
+        self.tasks.append(decisions.activate(flow, now, "WF-021").task)
+        flow.why = ("WF-010",)
         flow.activation.task.name = activation
         shown = dict(flow.snapshot["$exactly"])
-        return accepted(exactly({**shown, "workflow_id": fresh(taken), "activation_id": SOME}))
+        return accepted(exactly({**shown, "workflow_id": by(fresh(taken), "WF-011"), "activation_id": SOME}), "WF-020")
 
     # Under the lease of an activation
 
@@ -68,40 +70,43 @@ class Workflows(Delivery):
     def context(self, attempt: Attempt, now: int) -> Answer:
         """ACT-024…027."""
         flow, _ = self.owned(attempt)
-        return accepted(flow.context()) if self.current(attempt, now) else refused("ownership_lost")
+        able = self.current(attempt, now)
+        return accepted(flow.context(), "ACT-049") if able else refused("ownership_lost", "ACT-024")
 
     def local(self, attempt: Attempt, record: Any, now: int) -> Answer:
         """LOC-004."""
         _, activation = self.owned(attempt)
         able = self.current(attempt, now) and attempt.started
-        stored, by = activation.journal.get(record["key"], (None, None))
+        stored, author = activation.journal.get(record["key"], (None, None))
         if stored is not None and stored != record:
-            return refused("conflict")
-        if by is not attempt and not able:
-            return refused("ownership_lost")
+            return refused("conflict", "LOC-004")
+        if author is not attempt and not able:
+            return refused("ownership_lost", "LOC-004")
         activation.journal.setdefault(record["key"], (record, attempt))
-        return accepted(exactly({"key": record["key"], "already_accepted": stored is not None}))
+        return accepted(
+            exactly({"key": record["key"], "already_accepted": stored is not None}), "LOC-004" if able else "LOC-005"
+        )
 
     def fork(self, attempt: Attempt, request: Any, policy: Policy, now: int) -> Answer:
         """FRK-010, FRK-002…006, FRK-014."""
         flow, _ = self.owned(attempt)
         able = self.current(attempt, now) and attempt.started
-        stored, by = flow.forks.get(request["key"], (None, None))
+        stored, author = flow.forks.get(request["key"], (None, None))
         if stored is not None and stored != request:
-            return refused("conflict")
-        if by is not attempt and not able:
-            return refused("ownership_lost")
+            return refused("conflict", "FRK-010")
+        if author is not attempt and not able:
+            return refused("ownership_lost", "FRK-010")
         keys = [branch["key"] for branch in request["branches"]]
         if stored is None:
             if any(key in flow.children for key in keys):
-                return refused("conflict")
+                return refused("conflict", "CHD-010", "FRK-010")
             flow.forks[request["key"]] = (request, attempt)
             for branch in request["branches"]:
                 inner = Flow(data=branch["data"], queue=branch["queue"], policy=policy, parent=flow)
                 inner.checkpoint = (branch["entrypoint"], None)
                 self._adopt(flow, branch["key"], Child(kind="branch", binding=branch, flow=inner), now)
         receipt = {"key": request["key"], "branch_keys": keys, "already_accepted": stored is not None}
-        return accepted(exactly(receipt))
+        return accepted(exactly(receipt), "FRK-010" if stored is None or author is attempt else "FRK-014")
 
     def _adopt(self, flow: Flow, key: str, child: Child, now: int) -> None:
         flow.children[key] = child
@@ -111,7 +116,8 @@ class Workflows(Delivery):
         else:
             assert child.flow is not None
             self.flows.append(child.flow)
-            self.tasks.append(decisions.activate(child.flow, now).task)
+            rule = "FRK-004" if child.kind == "branch" else "CHD-022"
+            self.tasks.append(decisions.activate(child.flow, now, rule).task)
 
     # Commands of clients
 
@@ -122,23 +128,28 @@ class Workflows(Delivery):
         if met:
             (first, *others) = met
             equal = not others and first.key == key and first.event == event
-            return accepted(_receipt(flow, first, repeated=True)) if equal else refused("conflict")
+            return (
+                accepted(_receipt(flow, first, repeated=True), "EVT-012") if equal else refused("conflict", "EVT-013")
+            )
         if flow.state not in ("running", "waiting"):
-            return refused("obsolete_operation")
+            return refused("obsolete_operation", "EVT-013")
         wait = flow.waits.get(key)
         if wait and (wait.kind != "event" or wait.over(now)):
-            return refused("obsolete_operation")
+            return refused("obsolete_operation", "EVT-011")
         flow.events.append(sent)
-        return accepted(_receipt(flow, sent, repeated=False))
+        return accepted(_receipt(flow, sent, repeated=False), "EVT-011" if flow.waiting is wait else "EVT-015")
 
-    def stop(self, flow: Flow) -> Answer:
-        """WF-060…062."""
-        if not flow.terminal and flow.state != "cancelling":
-            if flow.state != "failing":
-                flow.kept = flow.activation if flow.state == "running" else None
-            flow.state, flow.ending = "cancelling", CANCELLED
-            flow.drop_pending()
-        return accepted(flow.snapshot)
+    def stop(self, flow: Flow, rule: str = "WF-060") -> Answer:
+        """By a client; `rule` says why otherwise."""
+        if flow.terminal or flow.state == "cancelling":
+            return accepted(flow.snapshot, "WF-062")
+        if flow.state == "failing":
+            rule = "WF-061"
+        else:
+            flow.kept = flow.activation if flow.state == "running" else None
+        flow.state, flow.why, flow.ending = "cancelling", (rule,), CANCELLED
+        flow.drop_pending()
+        return accepted(flow.snapshot, rule)
 
     # What goes on by itself
 
@@ -176,10 +187,10 @@ class Workflows(Delivery):
         owned = [child.flow for child in flow.children.values() if child.flow]
         stopped = [inner for inner in owned if not inner.terminal and inner.state != "cancelling"]
         for inner in stopped:
-            self.stop(inner)
+            self.stop(inner, "DRN-004")
         over = all(task.terminal for task in tasks) and all(inner.terminal for inner in owned)
         if over:
-            flow.state = "cancelled" if flow.state == "cancelling" else "failed"
+            flow.state, flow.why = "cancelled" if flow.state == "cancelling" else "failed", ("DRN-006",)
         return over or bool(stopped)
 
     def due(self) -> list[int]:

@@ -11,15 +11,20 @@ from protocol3_conformance.lab import FIRST_PAUSE, LONGEST_PAUSE, Lab
 from protocol3_conformance.model.expected import Answer
 from protocol3_conformance.stateful import replay
 from protocol3_conformance.wire.exchange import Exchange
-from protocol3_conformance.wire.faults import Violation
+from protocol3_conformance.wire.faults import BrokenRule, Violation
 from protocol3_spec.loader import errors
 
 Call = dict[str, Any]
 """As `replay` describes it."""
 
 
-class Difference(AssertionError):
+class Difference(BrokenRule):
     """The target answers otherwise than the model."""
+
+    def __init__(self, place: str, wrong: list[replay.Wrong]) -> None:
+        """The rules are those of the first place that names any: what stands behind it may follow from it."""
+        self.rules = next((tuple(one.rules) for one in wrong if one.rules), ())
+        super().__init__("\n".join([f"{place}: the answer is not that of the model", *map(str, wrong)]))
 
 
 def ref(number: int, *names: str) -> Any:
@@ -67,18 +72,20 @@ class History:
     ) -> Any:
         ordinary = 200 if answer.code is None else errors()[answer.code].statuses[0]
         call: Call = {"number": self.next, "method": method, "path": path, "query": query, "body": body}
-        call |= {"status": status or ordinary, "expect": answer.value} | ({"until": True} if until else {})
+        call |= {"status": status or ordinary, "expect": answer.value, "rules": [*answer.rules]} | (
+            {"until": True} if until else {}
+        )
         self.calls.append(call)
         deadline = time.monotonic() + (self.patience if until else 0)
         pause = FIRST_PAUSE
         while wrong := await self.attempt(call):
             if time.monotonic() >= deadline:
-                raise Difference(self._told(call, wrong))
+                raise Difference(f"call {call['number']}, {method} {path}", wrong)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         return self.answers[call["number"]]
 
-    async def attempt(self, call: Call) -> list[str]:
+    async def attempt(self, call: Call) -> list[replay.Wrong]:
         """What is wrong with the answer. Raises Violation where the model sees nothing, but the wire layer does."""
         violation = None
         try:
@@ -96,7 +103,3 @@ class History:
         if call["method"] == "GET":
             return await self.lab.peer.get(call["path"], self.value(call["query"]))
         return await self.lab.peer.post(call["path"], self.value(call["body"]))
-
-    def _told(self, call: Call, wrong: list[str]) -> str:
-        place = f"call {call['number']}, {call['method']} {call['path']}"
-        return "\n".join([f"{place}: the answer is not that of the model", *wrong])

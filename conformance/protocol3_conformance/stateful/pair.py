@@ -70,34 +70,34 @@ class Pair:
         elif what % 4 == 1 and (task := choose(here.named(), number)):
             await self._task({"scope": there, "task_id": task.name}, how)
         elif what % 4 == 2 and (held := choose(here.held, number)):
-            await self.history.post("/v1/quiescence-confirmations", owner(held[0], there), refused("not_found"))
+            await self.history.post(
+                "/v1/quiescence-confirmations", owner(held[0], there), refused("not_found", "DLV-342")
+            )
         elif here.sessions:
             queue, session = next(iter(here.sessions.items()))
             poll = {"scope": there, "queue": here.queue(queue), "worker_session_id": session.name}
             body = {**poll, "consumer_id": 0, "sequence": session.cursors[0].sequence + 1}
-            await self.history.post("/v1/acquisitions", body, refused("invalid_input"))  # DLV-011
+            await self.history.post("/v1/acquisitions", body, refused("invalid_input", "DLV-011"))
 
     async def _workflow(self, command: Any, how: int) -> None:
-        """WF-042, WF-063, EVT-011."""
         query = {**command["scope"], "workflow_id": command["workflow_id"]}
         if how % 3 == 0:
-            await self.history.get("/v1/workflows/result", query, refused("not_found"))
+            await self.history.get("/v1/workflows/result", query, refused("not_found", "WF-042"))
         elif how % 3 == 1:
-            await self.history.post("/v1/workflows/cancel", command, refused("not_found"))
+            await self.history.post("/v1/workflows/cancel", command, refused("not_found", "WF-063"))
         else:
             event = {"specversion": "1.0", "id": "event-0", "source": "urn:conformance:events", "type": "foreign"}
             sent = {**event, "datacontenttype": "application/json", "data": None}
             body = {**command, "key": "wait-0", "event": sent}
-            await self.history.post("/v1/workflows/events", body, refused("not_found"))
+            await self.history.post("/v1/workflows/events", body, refused("not_found", "EVT-011"))
 
     async def _task(self, command: Any, how: int) -> None:
-        """TASK-050, TASK-121, TASK-228."""
         query = {**command["scope"], "task_id": command["task_id"]}
         reads = ("/v1/tasks/status", "/v1/tasks/history", "/v1/tasks/result")
         if how % 4 == 3:
-            await self.history.post("/v1/tasks/cancel", command, refused("not_found"))
+            await self.history.post("/v1/tasks/cancel", command, refused("not_found", "TASK-228", "TASK-050"))
         else:
-            await self.history.get(reads[how % 4], query, refused("not_found"))
+            await self.history.get(reads[how % 4], query, refused("not_found", "TASK-121", "TASK-050"))
 
 
 def owner(attempt: Attempt, scope: Any) -> Any:

@@ -1,12 +1,13 @@
 """Plays a list of HTTP calls and tells which answer differs. Python 3.11 or newer, standard library only.
 
-A call has `number`, `method`, `path`, `query`, `body`, `status`, `expect`; where it may take a while to come about,
-also `until`; where several outcomes are right and the rest of the list depends on it, `seen`. In its values `{run}`
-stands for text that is new in each run, {"$ref": [NUMBER, NAME...]} for a value of an earlier answer, and
+A call has `number`, `method`, `path`, `query`, `body`, `status`, `expect`, `rules`; where it may take a while to come
+about, also `until`; where several outcomes are right and the rest of the list depends on it, `seen`. In its values
+`{run}` stands for text that is new in each run, {"$ref": [NUMBER, NAME...]} for a value of an earlier answer, and
 {"$optional": [...]} for the same, left out where that answer had none.
 
 An expected object matches every object that has at least its members. More than that say $exactly (no further member),
-$any (one of these), $some (not null), $absent (left out), $new (none of these).
+$any (one of these), $some (not null), $absent (left out), $new (none of these). $by names the requirements that a value
+breaks which does not match what is in `is`; where nothing else does, the call's `rules` do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import time
 import urllib.parse
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 CALLS: list[dict[str, Any]] = []
 
@@ -73,51 +74,75 @@ def brief(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:300]}..."
 
 
-def differences(expected: Any, came: Any, at: str) -> Iterator[str]:
-    """One sentence for each place where `came` does not match; nothing when it does."""
+class Wrong(NamedTuple):
+    """What is wrong, and the requirements that it breaks."""
+
+    text: str
+    rules: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.text} [{', '.join(self.rules)}]" if self.rules else self.text
+
+
+def unwrapped(expected: Any, rules: list[str]) -> tuple[Any, list[str]]:
+    """The pattern within $by, and its requirements."""
+    while isinstance(expected, dict) and "$by" in expected:
+        expected, rules = expected["is"], expected["$by"]
+    return expected, rules
+
+
+def differences(pattern: Any, came: Any, at: str, outer: list[str]) -> Iterator[Wrong]:
+    """One for each place where `came` does not match; nothing when it does."""
+    expected, rules = unwrapped(pattern, outer)
     if isinstance(expected, dict):
-        yield from _object_differences(expected, came, at)
+        yield from _object_differences(expected, came, at, rules)
     elif isinstance(expected, list):
         if not isinstance(came, list) or len(came) != len(expected):
-            yield f"{at}: expected {len(expected)} items {brief(expected)}, came {brief(came)}"
+            yield Wrong(f"{at}: expected {len(expected)} items {brief(expected)}, came {brief(came)}", rules)
             return
         for index, (one, other) in enumerate(zip(expected, came, strict=True)):
-            yield from differences(one, other, f"{at}[{index}]")
+            yield from differences(one, other, f"{at}[{index}]", rules)
     elif type(expected) is not type(came) or expected != came:
-        yield f"{at}: expected {brief(expected)}, came {brief(came)}"
+        yield Wrong(f"{at}: expected {brief(expected)}, came {brief(came)}", rules)
 
 
-def _object_differences(expected: dict[str, Any], came: Any, at: str) -> Iterator[str]:
+def _object_differences(expected: dict[str, Any], came: Any, at: str, rules: list[str]) -> Iterator[Wrong]:
     if "$some" in expected:
         if came is None:
-            yield f"{at}: expected a value, came null"
+            yield Wrong(f"{at}: expected a value, came null", rules)
     elif "$new" in expected:
         if came is None or came in expected["$new"]:
-            yield f"{at}: expected a new value, came {brief(came)}"
+            yield Wrong(f"{at}: expected a new value, came {brief(came)}", rules)
     elif "$any" in expected:
-        if all(any(True for _ in differences(one, came, at)) for one in expected["$any"]):
-            yield f"{at}: expected one of {brief(expected['$any'])}, came {brief(came)}"
+        if all(any(True for _ in differences(one, came, at, rules)) for one in expected["$any"]):
+            yield Wrong(f"{at}: expected one of {brief(expected['$any'])}, came {brief(came)}", rules)
     elif not isinstance(came, dict):
-        yield f"{at}: expected an object {brief(expected)}, came {brief(came)}"
+        yield Wrong(f"{at}: expected an object {brief(expected)}, came {brief(came)}", rules)
     else:
-        members = expected.get("$exactly", expected)
-        for name in came.keys() - members.keys() if "$exactly" in expected else ():
-            yield f"{at}.{name}: expected nothing, came {brief(came[name])}"
-        for name, value in members.items():
-            if isinstance(value, dict) and "$absent" in value:
-                if name in came:
-                    yield f"{at}.{name}: expected nothing, came {brief(came[name])}"
-            elif name not in came:
-                yield f"{at}.{name}: expected {brief(value)}, came nothing"
-            else:
-                yield from differences(value, came[name], f"{at}.{name}")
+        yield from _member_differences(expected, came, at, rules)
 
 
-def judge(call: dict[str, Any], status: int, value: Any, run: str, answers: dict[int, Any]) -> list[str]:
+def _member_differences(expected: dict[str, Any], came: dict[str, Any], at: str, rules: list[str]) -> Iterator[Wrong]:
+    members = expected.get("$exactly", expected)
+    for name in sorted(came.keys() - members.keys()) if "$exactly" in expected else ():
+        yield Wrong(f"{at}.{name}: expected nothing, came {brief(came[name])}", rules)
+    for name, pattern in members.items():
+        value, inner = unwrapped(pattern, rules)
+        if isinstance(value, dict) and "$absent" in value:
+            if name in came:
+                yield Wrong(f"{at}.{name}: expected nothing, came {brief(came[name])}", inner)
+        elif name not in came:
+            yield Wrong(f"{at}.{name}: expected {brief(value)}, came nothing", inner)
+        else:
+            yield from differences(value, came[name], f"{at}.{name}", inner)
+
+
+def judge(call: dict[str, Any], status: int, value: Any, run: str, answers: dict[int, Any]) -> list[Wrong]:
     """What is wrong with the answer to a call, which is in `answers` already."""
+    expected = fill(call["expect"], run, answers)
     if status != call["status"]:
-        return [f"expected {call['status']} {brief(fill(call['expect'], run, answers))}, came {status} {brief(value)}"]
-    return list(differences(fill(call["expect"], run, answers), value, "answer"))
+        return [Wrong(f"expected {call['status']} {brief(expected)}, came {status} {brief(value)}", call["rules"])]
+    return list(differences(expected, value, "answer", call["rules"]))
 
 
 def send(base: str, call: dict[str, Any], run: str, answers: dict[int, Any]) -> tuple[int, Any]:
@@ -153,7 +178,7 @@ def play(base: str, calls: Iterable[dict[str, Any]], say: Any) -> None:
             say(f"{line}  DIFFERS\n     sent     {brief(fill(call['body'] or call['query'], run, answers))}")
             raise Differs("\n".join(f"     {sentence}" for sentence in wrong))
         say(f"{line}  as expected")
-        if any(True for _ in differences(fill(call.get("seen", {}), run, answers), value, "answer")):
+        if any(True for _ in differences(fill(call.get("seen", {}), run, answers), value, "answer", [])):
             raise AnotherOrder
 
 

@@ -20,7 +20,7 @@ from protocol3_conformance.stateful.history import Call, Difference, History
 from protocol3_conformance.stateful.kinds import KINDS, Kind
 from protocol3_conformance.stateful.machine import Machine, Operations
 from protocol3_conformance.wire.exchange import Exchange
-from protocol3_conformance.wire.faults import Violation
+from protocol3_conformance.wire.faults import BrokenRule
 
 LENGTH = 20
 """Operations of one history behind the way to its goal."""
@@ -75,7 +75,7 @@ class Search:
             for done, operation in enumerate(operations, 1):  # noqa: B007 - how far it came
                 await machine.do(operation)
             await machine.end()
-        except (Difference, Violation) as error:
+        except BrokenRule as error:
             exchanges = self.lab.transcript.exchanges[before:]
             return Found(error=error, operations=operations[:done], calls=history.calls, exchanges=exchanges)
         return None

@@ -106,13 +106,13 @@ class Tasks:
     async def look(self, task: Task) -> None:
         """All reads of a task agree with the model."""
         place = {**self.scope, "task_id": task.name}
-        await self.history.get("/v1/tasks/status", place, accepted(task.status))
+        await self.history.get("/v1/tasks/status", place, accepted(task.status, "TASK-052"))
         shown = {"task": task.status, "outcome": task.outcome}
-        await self.history.get("/v1/tasks/result", place, accepted(shown))
-        await self.history.get("/v1/tasks/history", place, accepted(task.records))
+        await self.history.get("/v1/tasks/result", place, accepted(shown, "TASK-124"))
+        await self.history.get("/v1/tasks/history", place, accepted(task.records, "TASK-132"))
         for attempt in task.attempts:
             query = {**place, "attempt_id": attempt.name}
-            await self.history.get("/v1/attempts/inspect", query, accepted(attempt.shown))
+            await self.history.get("/v1/attempts/inspect", query, accepted(attempt.shown, "TASK-123"))
 
     # Commands of workers
 
@@ -230,7 +230,7 @@ class Tasks:
         self.world.recover(goal)
         for task in lost:
             await self.history.get(
-                "/v1/tasks/status", {**self.scope, "task_id": task.name}, accepted(task.status), until=True
+                "/v1/tasks/status", {**self.scope, "task_id": task.name}, accepted(task.status, "TASK-052"), until=True
             )
 
 

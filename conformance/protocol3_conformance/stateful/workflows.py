@@ -68,11 +68,11 @@ class Flows(Tasks):
         for task in self.named():
             if id(task) in before and before[id(task)] != task.status:
                 place = {**self.scope, "task_id": task.name}
-                await self.history.get("/v1/tasks/status", place, accepted(task.status), until=True)
+                await self.history.get("/v1/tasks/status", place, accepted(task.status, "TASK-052"), until=True)
 
     async def _see(self, flow: Flow) -> None:
         number, place = self.history.next, {**self.scope, "workflow_id": flow.name}
-        await self.history.get("/v1/workflows/status", place, accepted(flow.snapshot), until=True)
+        await self.history.get("/v1/workflows/status", place, accepted(flow.snapshot, "WF-034"), until=True)
         if flow.state == "running" and flow.activation.task.name is None:
             flow.activation.task.name = ref(number, "activation_id")
 
@@ -80,8 +80,8 @@ class Flows(Tasks):
         """Both reads of a workflow agree with the model."""
         place = {**self.scope, "workflow_id": flow.name}
         shown = {"workflow": flow.snapshot, "outcome": flow.outcome}
-        await self.history.get("/v1/workflows/status", place, accepted(flow.snapshot))
-        await self.history.get("/v1/workflows/result", place, accepted(shown))
+        await self.history.get("/v1/workflows/status", place, accepted(flow.snapshot, "WF-034"))
+        await self.history.get("/v1/workflows/result", place, accepted(shown, "WF-066"))
 
     def known(self) -> list[Flow]:
         """The workflows whose id somebody has learnt."""

@@ -6,7 +6,13 @@
 from __future__ import annotations
 
 
-class Violation(AssertionError):
+class BrokenRule(AssertionError):
+    """The target broke `rules`, requirement IDs, and no other was judged; empty where it is not known which."""
+
+    rules: tuple[str, ...] = ()
+
+
+class Violation(BrokenRule):
     """The target broke a rule that the wire layer checks on every exchange.
 
     `rules` are the requirement IDs, `at` the place in the reply, `why` what came and what was expected.
