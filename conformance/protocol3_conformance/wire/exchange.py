@@ -66,7 +66,8 @@ def judge(exchange: Exchange, ids: RequestIds) -> None:
     assert reply is not None
     path = exchange.path
     if path.startswith("/health/"):
-        exchange.value = _json_body(reply)
+        if exchange.method == "GET":  # only this one has a JSON body (HTTP-023)
+            exchange.value = _json_body(reply)
         return
     ids.take(reply)
     _headers(reply)

@@ -64,7 +64,18 @@ async def test_invalid_openings(lab: Lab) -> None:
 
 @scenario(
     "acquisition/first-assignment",
-    cites=["DLV-024", "DLV-026", "DLV-027", "DLV-028", "DLV-029", "DLV-041", "DLV-042", "DLV-325", "DLV-326"],
+    cites=[
+        "DLV-024",
+        "DLV-026",
+        "DLV-027",
+        "DLV-028",
+        "DLV-029",
+        "DLV-041",
+        "DLV-042",
+        "DLV-325",
+        "DLV-326",
+        "TXT-046",
+    ],
 )
 async def test_first_assignment(lab: Lab) -> None:
     """A claim makes the task active and hands out attempt 1 with exactly the promised times."""

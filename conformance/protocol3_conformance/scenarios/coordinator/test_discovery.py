@@ -156,7 +156,7 @@ async def test_cursor_outlives_changes(lab: Lab) -> None:
 
 @scenario(
     "discovery/invalid-queries",
-    cites=["DISC-001", "DISC-002", "DISC-003", "DISC-004", "DISC-005", "DISC-006"],
+    cites=["DISC-001", "DISC-002", "DISC-003", "DISC-004", "DISC-005", "DISC-006", "HTTP-056"],
     profile="core discovery",
 )
 async def test_invalid_queries(lab: Lab) -> None:
@@ -170,6 +170,7 @@ async def test_invalid_queries(lab: Lab) -> None:
         {"limit": " 5"},
         {"limit": "5.0"},
         {"limit": "-1"},
+        {"limit": "\u0665"},
         {"state": "lost"},
         {"state": "Queued"},
         {"state": ""},

@@ -13,7 +13,7 @@ from protocol3_conformance.wire.strict_json import compact_size, encode, same
 
 RICH = {
     "subject": "order 9",
-    "time": "2016-12-31T23:59:60Z",
+    "time": "2016-12-31T23:59:60.50z",
     "dataschema": "urn:s:1",
     "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "tracestate": "vendor=one",
@@ -214,7 +214,7 @@ async def test_inbox_count(lab: Lab) -> None:
     "events/inbox-bytes", cites=["EVT-011", "EVT-018", "LIM-012", "LIM-010", "LIM-020", "EVT-005", "LIM-030", "TXT-026"]
 )
 async def test_inbox_bytes(lab: Lab) -> None:
-    """An event may take exactly 64 KiB in the service's spelling, and four of them fill the inbox."""
+    """An event may take exactly 64 KiB in the service's spelling, and 256 KiB of them fill the inbox exactly."""
     workflow_id = (await lab.client.workflow())["workflow_id"]
     worker = await lab.worker()
     activation = await worker.activation()
@@ -228,8 +228,11 @@ async def test_inbox_bytes(lab: Lab) -> None:
     (await lab.client.send_event(workflow_id, "over", sized(limit + 1))).refused("invalid_input", 400)
     exact = sized(limit)
     receipt = (await lab.client.send_event(workflow_id, "exact", exact)).accepted()
-    for number in range(bound("INBOX_BYTES") // limit - 1):
+    for number in range(bound("INBOX_BYTES") // limit - 2):
         (await lab.client.send_event(workflow_id, f"k{number}", sized(limit))).accepted()
+    (await lab.client.send_event(workflow_id, "half", sized(limit // 2))).accepted()
+    (await lab.client.send_event(workflow_id, "last", sized(limit // 2 + 1))).refused("busy")
+    (await lab.client.send_event(workflow_id, "last", sized(limit // 2))).accepted()
     (await lab.client.send_event(workflow_id, "small", lab.client.event())).refused("busy")
     await activation.wait_event("exact")
     woken = await worker.activation()
@@ -239,10 +242,17 @@ async def test_inbox_bytes(lab: Lab) -> None:
     (await lab.client.send_event(workflow_id, "small", lab.client.event())).accepted()
 
 
-@scenario("events/profile", cites=["TXT-020", "TXT-021", "TXT-022", "TXT-025", "TXT-026", "TXT-027", "EVT-011"])
+@scenario(
+    "events/profile",
+    cites=["TXT-020", "TXT-021", "TXT-022", "TXT-024", "TXT-025", "TXT-026", "TXT-027", "EVT-011"],
+)
 async def test_profile(lab: Lab) -> None:
     """The envelope follows the event profile of the vectors, judged before the workflow is looked up."""
     absent = lab.unique("absent")
+    for name, value in (("specversion", "1.0.2"), ("specversion", "1.1"), ("subject", ""), ("time", "")):
+        with lab.case(f"{name} {value!r}"):
+            answer = await lab.client.send_event(absent, "k", lab.client.event(**{name: value}))
+            answer.refused("invalid_input", 400)
     for case in section("external_event"):
         event = {**lab.client.event(), **case["value"]}
         event = {name: value for name, value in event.items() if value != "__DELETE__"}

@@ -206,9 +206,9 @@ async def test_names_and_zeros(lab: Lab) -> None:
     assert same(claim.event["data"], {"data": {"data": [-0.0, "/é"]}, "input": {"data": 1}, "code": 0})
 
 
-@scenario("members/longest-statuses", cites=["TASK-059", "DISC-022", "DISC-027"], profile="core discovery")
+@scenario("members/longest-statuses", cites=["TASK-059", "DISC-022", "DISC-027", "HTTP-056"], profile="core discovery")
 async def test_longest_statuses(lab: Lab) -> None:
-    """A full page of statuses with the longest texts is served within its bound."""
+    """A full page of statuses with the longest texts is served within its bound, a shorter one without a limit."""
     queue = f"{lab.queue}:".ljust(bound("ID_BYTES"), '"')
     correlation = lab.unique('"').ljust(bound("CORRELATION_KEY_BYTES"), '"')
     many = bound("TASK_PAGE")
@@ -220,6 +220,8 @@ async def test_longest_statuses(lab: Lab) -> None:
     assert set(page) == {"items", "next_cursor"}
     assert len(page["items"]) == many
     assert {item["task_id"] for item in page["items"]} < ids
+    usual = (await lab.client.list_tasks(correlation_key=correlation)).accepted()
+    assert same(usual["items"], page["items"][: bound("DEFAULT_TASK_PAGE")])
 
 
 @scenario("members/fullest-context", cites=["LIM-022", "LIM-020", "CHD-056", "LIM-012", "LIM-013"])

@@ -129,6 +129,17 @@ async def test_message_keeps_quiet(lab: Lab) -> None:
             assert mark not in answer.value["message"]
 
 
+@scenario("http/message-of-a-long-name", cites=["HTTP-065", "HTTP-094", "HTTP-019"])
+async def test_message_of_a_long_name(lab: Lab) -> None:
+    """A refusal stays within its bounds whatever the length of the name that is wrong."""
+    name = "n" * (2 * bound("ERROR_REPLY_BYTES"))
+    (await lab.client.post("/v1/tasks", {**lab.client.submission(), name: 1})).refused("invalid_input")
+    twice = encode({name: 1})[:-1] + b"," + encode({name: 2})[1:]
+    (await lab.client.post("/v1/tasks", twice)).refused("invalid_input")
+    word = lab.client.submission(retry_policy={name: 1})
+    (await lab.client.post("/v1/tasks", word)).refused("invalid_input")
+
+
 async def _post(lab: Lab, path: str, body: bytes, *, as_chunks: bool) -> Answer:
     if as_chunks:
         headers = [JSON_TYPE, ("Transfer-Encoding", "chunked")]

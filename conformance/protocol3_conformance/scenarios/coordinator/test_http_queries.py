@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
@@ -46,6 +46,23 @@ async def test_reaches_the_same_task(lab: Lab) -> None:
             assert answer.value["task_id"] == task["task_id"]
 
 
+@scenario(
+    "query/values-that-look-like-syntax",
+    cites=["HTTP-050", "HTTP-051", "HTTP-052", "TXT-002"],
+    profile="core any-scope",
+)
+async def test_values_that_look_like_syntax(lab: Lab) -> None:
+    """A value reaches the lookup as it was meant, with blanks, escapes and what separates elsewhere in it."""
+    namespace = lab.unique("a b+c;d=e%41/:@?~\u00e9&#")
+    scope = {"tenant_id": " %2541+", "namespace": namespace}
+    task = (await lab.client_in(scope).submit_task()).accepted()
+    literal = quote(namespace, safe="/:@?=;~")
+    for name, spelled in {"escaped": quote(namespace, safe=""), "with +": literal.replace("%20", "+")}.items():
+        with lab.case(name):
+            query = f"tenant_id=+%252541%2B&namespace={spelled}&task_id={task['task_id']}"
+            assert (await _get(lab, f"/v1/tasks/status?{query}")).accepted()["task_id"] == task["task_id"]
+
+
 @scenario("query/names", cites=["HTTP-054", "HTTP-055", "HTTP-059", "TASK-011", "WF-002", "TXT-009"])
 async def test_names(lab: Lab) -> None:
     """Missing, unknown and ill-valued names are refused on every GET route before any lookup."""
@@ -69,6 +86,12 @@ async def test_names(lab: Lab) -> None:
         for query in queries:
             with lab.case(f"{path}?{query[:120]}"):
                 (await _get(lab, f"{path}?{query}")).refused("invalid_input")
+        named = (
+            "workflow_id=w" if "workflows" in path else "task_id=t&attempt_id=a" if "attempts" in path else "task_id=t"
+        )
+        for name, value in lab.scope.items():
+            with lab.case(f"{path} with {name} alone"):
+                (await _get(lab, f"{path}?{urlencode({name: value})}&{named}")).refused("invalid_input")
         with lab.case(f"{path} without a query"):
             (await _get(lab, path)).refused("invalid_input")
 

@@ -9,6 +9,7 @@ from protocol3_conformance.scenario import scenario
 from protocol3_conformance.wire.faults import TransportFault
 from protocol3_conformance.wire.routes import PATHS, allowed_methods
 from protocol3_conformance.wire.strict_json import encode
+from protocol3_spec.documents import optional_routes
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 JSON_FIELDS = [("Content-Type", "application/json")]
@@ -41,6 +42,17 @@ async def test_wrong_method(lab: Lab) -> None:
                 assert exchange.reply.field("Allow") == [", ".join(allowed)]
                 if method != "HEAD":
                     Answer(exchange).refused("method_not_allowed")
+
+
+@scenario("http/profiles-not-offered", cites=["HTTP-042", "APR-065"])
+async def test_profiles_not_offered(lab: Lab) -> None:
+    """A route of a profile that may be missing is unknown or refuses an empty command for good, never for a while."""
+    codes = ["route_not_found", "method_not_allowed", "invalid_input", "not_found"]
+    for route in optional_routes():
+        if route["profile"] in ("approvals", "completions", "dispatch-claims"):
+            with lab.case(f"{route['method']} {route['path']}"):
+                body = encode({}) if route["method"] == "POST" else b""
+                Answer(await lab.peer.send(route["method"], route["path"], body)).refused_with(*codes)
 
 
 @scenario(
@@ -110,9 +122,9 @@ async def test_split_bytes(lab: Lab) -> None:
 
 @scenario("http/incomplete-body", cites=["HTTP-018", "TASK-016"])
 async def test_incomplete_body(lab: Lab) -> None:
-    """A body that ends early is refused or left unanswered, and the command in it never happened."""
+    """A body that ends early is refused or left unanswered, and the command in it, though whole, never happened."""
     command = lab.client.submission(data="cut off")
-    body = encode(command)
+    body = encode(command) + b" " * 10
     exchange = lab.peer.record("POST", "/v1/tasks", lab.peer.standard_headers("POST", body), body)
     connection = await lab.peer.connect()
     await connection.send(lab.peer.bytes_of(exchange)[:-10])
@@ -152,7 +164,7 @@ async def test_foreign_headers(lab: Lab) -> None:
 
 @scenario("http/health", cites=["HTTP-023", "HTTP-090", "HTTP-091", "HTTP-093"])
 async def test_health(lab: Lab) -> None:
-    """The health routes answer without a scope and without a Request-Id."""
+    """The health routes answer without a scope and without a Request-Id, to a HEAD without a body, to nothing else."""
     live = await lab.peer.send("GET", "/health/live")
     assert live.value == {"status": "ok", "reasons": []}
     ready = await lab.peer.send("GET", "/health/ready")
@@ -167,6 +179,16 @@ async def test_health(lab: Lab) -> None:
         assert exchange.reply.field("Request-Id") == []
         assert exchange.reply.field("Cache-Control") == ["no-store"]
         assert [value.split(";")[0] for value in exchange.reply.field("Content-Type")] == ["application/json"]
+    for path in ("/health/live", "/health/ready"):
+        with lab.case(path):
+            mirrored = await lab.peer.send("HEAD", path)
+            assert mirrored.reply is not None
+            assert mirrored.reply.status in (200, 503)
+            assert mirrored.reply.body == b""
+            refused = await lab.peer.send("POST", path)
+            assert refused.reply is not None
+            assert refused.reply.status == 405
+            assert b"method_not_allowed" not in refused.reply.body
 
 
 @scenario("http/fixed-scope", cites=["HTTP-020", "DLV-313"], profile="core fixed-scope")

@@ -6,6 +6,7 @@ from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
+from protocol3_conformance.roles.answer import Answer
 from protocol3_conformance.scenario import scenario
 from protocol3_conformance.vectors import accepted, document_bytes, documents, section
 from protocol3_conformance.wire.strict_json import InvalidJson, compact_size, decode, encode, same
@@ -70,6 +71,8 @@ async def test_whole_bodies(lab: Lab) -> None:
         "second value": body + b"{}",
         "trailing comma": body + b",",
         "NUL behind": body + b"\x00",
+        "form feed before": b"\x0c" + body,
+        "no-break space behind": body + "\u00a0".encode(),
         "UTF-16": body.decode().encode("utf-16-le"),
         "array": b"[" + body + b"]",
         "string": encode("text"),
@@ -82,6 +85,24 @@ async def test_whole_bodies(lab: Lab) -> None:
         with lab.case(name):
             (await lab.client.post("/v1/tasks", wrong)).refused("invalid_input")
     (await lab.client.post("/v1/tasks", b" \t\r\n" + body + b"\n")).accepted()
+
+
+@scenario("json/deepest-document", cites=["JSON-033", "JSON-030", "LIM-020", "DLV-073"])
+async def test_deepest_document(lab: Lab) -> None:
+    """A document of depth 127 is read, though what is so deep is of no interest; one of depth 128 is refused."""
+    await lab.client.task()
+    claim = await (await lab.worker()).running()
+    command = claim.success("done")
+    command["report"]["report"]["more"] = MARK
+    deepest = bound("REQUEST_DEPTH") - 3  # command, report, its body
+
+    async def settle(levels: int) -> Answer:
+        body = spelled(command, b"[" * levels + b"]" * levels)
+        return await lab.client.post("/v1/settlements", body)
+
+    (await settle(deepest + 1)).refused("invalid_input", 400)
+    assert (await claim.inspect())["settlement"] is None
+    assert (await settle(deepest)).accepted()["task_state"] == "succeeded"
 
 
 @scenario("json/integer-fields", cites=["JSON-027", "TASK-036", "JSON-020"])
@@ -112,6 +133,7 @@ async def test_data_bounds(lab: Lab) -> None:
         "whitespace is not counted": (b"[" + b" " * 1000 + encode("x" * (limit - 4)) + b"]", True),
         "depth 64": (b"[" * deepest + b"]" * deepest, True),
         "depth 65": (b"[" * (deepest + 1) + b"]" * (deepest + 1), False),
+        "brackets in a string": (encode(["[{" * deepest + '"[']), True),
         "objects 65 deep": (b'{"a":' * deepest + b"[]" + b"}" * deepest, False),
     }
     for name, (data, allowed) in sizes.items():

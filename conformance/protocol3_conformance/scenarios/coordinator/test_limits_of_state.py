@@ -64,6 +64,17 @@ async def test_fork_ledger(lab: Lab) -> None:
     assert (await activation.fork("a", sized(activation, lab, "a", whole))).accepted()["already_accepted"]
 
 
+@scenario("limits/forks", cites=["FRK-010", "CHD-024", "LIM-020", "LIM-021"], profile="core forks")
+async def test_forks(lab: Lab) -> None:
+    """An activation may register 64 forks of one branch each; a further one is refused."""
+    _, activation = await begun(lab)
+    for number in range(bound("FORKS")):
+        branch = activation.branch(f"branch {number}", queue=lab.child_queue)
+        (await activation.fork(f"fork {number}", [branch])).accepted()
+    further = [activation.branch("further", queue=lab.child_queue)]
+    (await activation.fork("further", further)).refused("invalid_input", 400)
+
+
 @scenario("limits/fault-rules", cites=["TST-031", "LIM-020", "LIM-021"], profile="core faults")
 async def test_fault_rules(lab: Lab) -> None:
     """Pauses, pieces and statuses of rules are taken up to their bounds and refused beyond them."""

@@ -11,7 +11,7 @@ from protocol3_conformance.scenario import scenario
 from protocol3_conformance.wire.strict_json import same
 
 
-@scenario("order/submission", cites=["TASK-214", "TASK-102", "WF-022"])
+@scenario("order/submission", cites=["TASK-214", "TASK-109", "TASK-102", "WF-022"])
 async def test_submission(lab: Lab) -> None:
     """Values before the key, the key before the program: a used key conflicts though the program does not exist."""
     unknown = {"id": "no-such-program", "version": "9.9.9"}

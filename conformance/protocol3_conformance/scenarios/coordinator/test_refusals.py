@@ -13,7 +13,7 @@ from protocol3_conformance.roles.controls import FAIL
 from protocol3_conformance.roles.views import unchanged
 from protocol3_conformance.scenario import scenario
 from protocol3_conformance.scenarios.coordinator.contests import RETRIED, begun, waiting
-from protocol3_conformance.wire.strict_json import encode
+from protocol3_conformance.wire.strict_json import encode, same
 
 CANCEL, SETTLE = "/v1/tasks/cancel", "/v1/settlements"
 
@@ -214,7 +214,11 @@ async def test_session_expired(lab: Lab) -> None:
     assert (await (await lab.worker()).claim()).task_id == task["task_id"]
 
 
-@scenario("refusals/unavailable", cites=["HTTP-064", "HTTP-066", "HTTP-067", "HTTP-068"], profile="core faults")
+@scenario(
+    "refusals/unavailable",
+    cites=["HTTP-064", "HTTP-066", "HTTP-067", "HTTP-068", "TASK-021", "TASK-102", "TASK-109"],
+    profile="core faults",
+)
 async def test_unavailable(lab: Lab) -> None:
     """What fails before its commit is 503/`unavailable` with nothing changed; the identical command then does it."""
     await lab.client.task()
@@ -224,6 +228,13 @@ async def test_unavailable(lab: Lab) -> None:
     async with unchanged(lab.client, claims=[claim]):
         (await claim.settle(command)).refused("unavailable")
     assert (await claim.settle(command)).accepted()["already_accepted"] is False
+    key = lab.unique("key")
+    await lab.controls.rule("program.resolve", FAIL, times=None)
+    (await lab.client.submit_task(key=key)).refused("unavailable")
+    await lab.controls.clear()
+    task = await lab.client.task(key=key)
+    await lab.controls.rule("program.resolve", FAIL, times=None)
+    assert same(await lab.client.task(key=key), task), "a repetition needs no program store"
 
 
 @scenario("refusals/transport", cites=["HTTP-010", "HTTP-011", "HTTP-064", "HTTP-066", "HTTP-070"])

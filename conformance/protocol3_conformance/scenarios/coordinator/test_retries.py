@@ -92,7 +92,8 @@ async def test_execution_failure_as_reported(lab: Lab) -> None:
 )
 async def test_next_attempt(lab: Lab) -> None:
     """A retry keeps task, run, data and descriptor and has a new event, attempt and lease; the old attempt stays."""
-    task = await lab.client.task(data={"x": 1.0}, retry_policy=AT_ONCE)
+    origin = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    task = await lab.client.task(data={"x": 1.0}, retry_policy=AT_ONCE, origin_trace={"traceparent": origin})
     worker = await lab.worker()
     first = await worker.running()
     await first.break_down("unavailable")
@@ -107,6 +108,9 @@ async def test_next_attempt(lab: Lab) -> None:
     assert (await second.renew("dispatch", sequence=1)).accepted()["dispatch_allowed"]
     for name in ("ldgrunid", "ldgtaskid", "data", "subject", "source"):
         assert same(second.event[name], first.event[name]), f"{name} changed"
+    for attempt in (first, second):
+        trace = attempt.event.get("traceparent", "")
+        assert trace.split("-")[1:2] == [origin.split("-")[1]], f"attempt {attempt.event['ldgattemptno']} has {trace!r}"
     assert second.event["id"] != first.event["id"]
     assert second.attempt_id != first.attempt_id
     assert second.owner["lease_id"] != first.owner["lease_id"]

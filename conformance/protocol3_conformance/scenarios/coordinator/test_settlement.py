@@ -264,7 +264,7 @@ async def test_output_depth(lab: Lab) -> None:
 
 @scenario(
     "settlement/unconfirmed-then-confirmed",
-    cites=["DLV-084", "DLV-086", "DLV-100", "DLV-101", "DLV-104", "TASK-125", "TASK-065"],
+    cites=["DLV-084", "DLV-086", "DLV-100", "DLV-101", "DLV-104", "TASK-125", "TASK-065", "TASK-067", "TASK-068"],
 )
 async def test_unconfirmed_then_confirmed(lab: Lab) -> None:
     """An unconfirmed report decides nothing yet; the confirmation does, once, without touching the stored command."""
