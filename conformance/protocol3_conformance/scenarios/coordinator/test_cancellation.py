@@ -89,7 +89,7 @@ async def test_between_report_and_confirmation(lab: Lab) -> None:
     assert (await lab.client.result(claim.task_id)).accepted()["outcome"] == {"kind": "cancelled"}
 
 
-@scenario("cancellation/terminal", cites=["TASK-205", "TASK-211", "TASK-209"])
+@scenario("cancellation/terminal", cites=["TASK-205", "TASK-209", "TASK-211", "TASK-240"])
 async def test_terminal(lab: Lab) -> None:
     """Cancelling an ended task tells its state and leaves no mark."""
     worker = await lab.worker()

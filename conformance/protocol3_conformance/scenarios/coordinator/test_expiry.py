@@ -43,6 +43,7 @@ async def lost(claim: Claim, authority: dict[str, Any]) -> None:
         "DLV-054",
         "DLV-077",
         "DLV-103",
+        "DLV-356",
         "TASK-045",
     ],
     profile=EXPIRY,

@@ -104,6 +104,14 @@ async def test_unknown_report_members(lab: Lab) -> None:
     stored = (await claim.inspect())["settlement"]["command"]
     assert same(stored, {**plain, "processing_trace": None}), "further members were stored"
     assert (await claim.settle(plain)).accepted() == {**first, "already_accepted": True}
+    await lab.client.task()
+    failing = await (await lab.worker()).running()
+    error = {"kind": "protocol", "message": "late"}
+    plain = failing.breakdown("protocol", cleanup_error=error)
+    extended = failing.breakdown("protocol", cleanup_error={**error, "more": 1}, more=None)
+    extended["report"]["report"]["error"]["more"] = {}
+    first = (await failing.settle(extended)).accepted()
+    assert (await failing.settle(plain)).accepted() == {**first, "already_accepted": True}
 
 
 @scenario(
