@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import hypothesis
@@ -86,21 +86,35 @@ class Search:
         Hypothesis' own shrinking works on bits and would play some hundred histories for it, this some ten: it knows
         what an operation is, and that what stands behind the failing one makes no difference.
         """
-        found, deadline = first, time.monotonic() + SHRINK_SECONDS * self.lab.target.patience.factor
+        found, deadline = first, time.monotonic() + SHRINK_SECONDS * max(1.0, self.lab.target.patience.factor)
+        length = len(found.operations) // 2
+        while length > 1:
+            found = await self._first_of(_without_runs(found.operations, length), deadline) or found
+            length = min(length, len(found.operations)) // 2
         size = -1
         while size != (size := _size(found.operations)):
             for index in reversed(range(len(found.operations))):
-                for candidate in _smaller(found.operations, index):
-                    if time.monotonic() > deadline:
-                        break
-                    if again := await self.play(candidate, SHRINK_PATIENCE):
-                        found = again
-                        break
+                found = await self._first_of(_smaller(found.operations, index), deadline) or found
         return await self.play(found.operations, 1.0) or first
+
+    async def _first_of(self, candidates: Iterable[Operations], deadline: float) -> Found | None:
+        """The first shorter history that differs as well, if there is one in time."""
+        for candidate in candidates:
+            if time.monotonic() > deadline:
+                return None
+            if again := await self.play(candidate, SHRINK_PATIENCE):
+                return again
+        return None
 
 
 def _size(operations: Operations) -> int:
     return sum(8 * 3 + one + two + three for _, one, two, three in operations)
+
+
+def _without_runs(operations: Operations, length: int) -> Iterator[Operations]:
+    """Without one run of so many operations, the last ones first: what a failure needs is often the beginning."""
+    for end in range(len(operations), length - 1, -length):
+        yield operations[: end - length] + operations[end:]
 
 
 def _smaller(operations: Operations, index: int) -> Iterator[Operations]:
