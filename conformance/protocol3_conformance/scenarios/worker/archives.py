@@ -9,6 +9,7 @@ import io
 import stat
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
 
 from protocol3_conformance.bounds import bound
@@ -62,6 +63,36 @@ def before(signature: bytes, inserted: bytes) -> Change:
     return change
 
 
+def behind(leading: bytes) -> Change:
+    """The same members behind some bytes, with offsets that know of them."""
+
+    def change(content: bytes) -> bytes:
+        target = io.BytesIO(leading)
+        target.seek(len(leading))
+        with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(target, "w") as package:
+            for entry in source.infolist():
+                package.writestr(entry, source.read(entry))
+        return target.getvalue()
+
+    return change
+
+
+def last_member(content: bytes) -> bytes:
+    """Local header and data of the last member."""
+    return content[content.rindex(LOCAL) : content.index(CENTRAL)]
+
+
+def sized(size: int, crc: int) -> Change:
+    """Another size and checksum of the last member, in both headers."""
+
+    def change(content: bytes) -> bytes:
+        for signature, place in ((LOCAL, 14), (CENTRAL, 16)):
+            content = at(signature, place, crc, 4)(at(signature, place + 8, size, 4)(content))
+        return content
+
+    return change
+
+
 ENDS: dict[str, Change] = {
     "disk 1": at(END, 4, 1),
     "central directory on disk 1": at(END, 6, 1),
@@ -72,6 +103,7 @@ ENDS: dict[str, Change] = {
     "a comment that is not there": at(END, 20, 3),
     "bytes behind it": lambda content: content + b"x",
     "bytes before it": lambda content: b"x" + content,
+    "bytes before it that its offsets know": behind(b"x"),
     "bytes between directory and end": before(END, b"x"),
     "no end record": lambda content: content[:-22],
     "cut in the middle": lambda content: content[: len(content) // 2],
@@ -93,6 +125,7 @@ ENTRIES: dict[str, Change] = {
     "a directory without a slash": at(CENTRAL, 38, (stat.S_IFDIR | 0o755) << 16, 4),
     "a damaged checksum": lambda content: at(LOCAL, 14, 1, 4)(at(CENTRAL, 16, 1, 4)(content)),
     "a size that is too small": lambda content: at(LOCAL, 22, 4, 4)(at(CENTRAL, 24, 4, 4)(content)),
+    "a size that is too small, with the checksum of that beginning": sized(4, zlib.crc32(b"1234")),
     "a size that is too large": lambda content: at(LOCAL, 22, 9, 4)(at(CENTRAL, 24, 9, 4)(content)),
 }
 """PKG-015 to PKG-018, PKG-025: of the last member, `x` with five bytes."""

@@ -36,17 +36,17 @@ async def test_context(lab: WorkerLab) -> None:
     record = {"key": "k", "callable": "program:add", "input": {"x": 1}, "output": {"n": 1e-7}}
     code = "return ctx.complete([ctx.state, await ctx.local('k', add, x=1)])"
     attempt = await lab.activation(code, state={"n": 1.0}, local_steps=[record])
-    await lab.coordinator.settled(attempt)
-    output = attempt.report["outcome"]["output"]
-    assert (output["kind"], output["activation_id"]) == ("complete", attempt.owner["task_id"])
+    _, output = await lab.coordinator.settled(attempt)
+    assert (output.get("kind"), output.get("activation_id")) == ("complete", attempt.owner["task_id"])
     assert same(output["output"], [{"n": 1.0}, {"n": 1e-7}])
     assert lab.coordinator.sent(CONTEXTS) == [attempt.owner]
     assert lab.coordinator.times(RENEWALS)[0] < lab.coordinator.times(CONTEXTS)[0]
     task = await lab.task("return 1", event={"ldgworkflowid": "wf_1"})
     await lab.coordinator.settled(task)
     failed = await lab.activation("return ctx.fail('k', 'm')")
-    await lab.coordinator.settled(failed)
-    assert failed.report["outcome"]["output"]["kind"] == "fail"
+    told = await lab.coordinator.settled(failed)
+    assert (told[0], len(told)) == ("success", 2)
+    assert told[1]["kind"] == "fail"
     assert (len(lab.coordinator.sent(CONTEXTS)), lab.coordinator.sent(COMMITS)) == (2, [])
     await lab.stopped(worker)
 
@@ -151,9 +151,11 @@ async def test_permission_ends_first(lab: WorkerLab) -> None:
     """A request that is pending when the permission ends gets no acknowledgement; the process is retired."""
     mark = lab.mark("acknowledged")
     lab.coordinator.script(COMMITS, *refusing("unavailable", times=400))
-    attempt = await lab.activation(f"await ctx.local('k', add, x=1)\nopen({str(mark)!r}, 'w')\nreturn ctx.complete(1)")
-    attempt.execution_ms = bound("SAFETY_MARGIN_MS") + 1500
     worker = lab.worker()
+    await lab.coordinator.settled(await lab.task("return 0"))  # so that a warm process is there
+    code = f"await ctx.local('k', add, x=1)\nopen({str(mark)!r}, 'w')\nreturn ctx.complete(1)"
+    attempt = await lab.activation(code)
+    attempt.execution_ms = bound("SAFETY_MARGIN_MS") + 1500  # before anybody has asked for it
     assert await lab.coordinator.settled(attempt) == ("timed_out", "execution", True)
     assert len(set(lab.coordinator.bodies(COMMITS))) == 1
     assert not mark.exists()
@@ -168,6 +170,11 @@ REQUEST = (
     "send(**({'type': 'runtime_request', 'event_id': event['id'], 'attempt_id': event['ldgattemptid'], 'id': 1,"
     " 'operation': 'local_step.commit', 'payload': {'key': 'k', 'callable': 'c', 'input': None, 'output': None}}"
     " | CHANGE))\nimport time\ntime.sleep(60)"
+)
+
+FORKING = (
+    "{'operation': 'workflow.fork', 'payload': {'key': 'f', 'OTHER': {}, 'branches':"
+    " [{'key': 'b', 'entrypoint': 'e', 'queue': 'q', 'data': None}]}}"
 )
 
 
@@ -188,7 +195,8 @@ async def test_bad_requests(lab: WorkerLab) -> None:
         "{'payload': {'key': 'k'}}",
         "{'payload': {'key': 'k', 'callable': 'c', 'input': None, 'output': 'x' * 150000}}",
         "{'operation': 'workflow.fork', 'payload': {'key': 'f', 'branches': []}}",
-        "{'operation': 'workflow.fork', 'payload': {'key': 'f', 'branches': [], 'owner': {}}}",
+        FORKING.replace("OTHER", "owner"),
+        FORKING.replace("OTHER", "processing_trace"),
     ):
         with lab.case(change):
             attempt = await lab.activation(f"{RAW}\n{REQUEST.replace('CHANGE', change)}")

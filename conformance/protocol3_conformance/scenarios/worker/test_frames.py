@@ -95,8 +95,11 @@ async def test_exact_members(lab: WorkerLab) -> None:
     trace = {"traceparent": traceparent(), "tracestate": "vendor=1", "custom": True}
     task = await lab.coordinator.assign(program, {"n": [1, 1.0, None]}, event=trace)
     assert await lab.coordinator.settled(task) == ("success", None)
-    activation = await lab.coordinator.activate(program, {"é": 1e-7})
+    activation = await lab.coordinator.activate(program, {"é": 1e-7, "beyond a pipe": "x" * 100_000})
     assert (await lab.coordinator.settled(activation))[0] == "success"
+    first = lab.folder / "first"
+    old = lab.publish(scripted(first).replace('"v": 3', '"v": 1'), protocol=1)
+    assert await lab.coordinator.settled(await lab.coordinator.assign(old)) == ("success", None)
     await lab.stopped(worker)
     found = lines(kept)
     assert [frame["type"] for frame in found] == ["invoke", "invoke", "runtime_reply", "runtime_reply", "shutdown"]
@@ -116,6 +119,8 @@ async def test_exact_members(lab: WorkerLab) -> None:
         reply = {"v": 3, "type": "runtime_reply", **identity, "id": number, "result": result}
         assert same(found[number + 1], reply)
     assert same(found[-1], {"v": 3, "type": "shutdown"})
+    [invoke, _] = lines(first)
+    assert set(invoke) == {"v", "type", "event_id", "attempt_id", "event", "observe"}
 
 
 @worker_check("worker-frames/too-long", cites=["RUN-030", "WRK-063", "WRK-065", "WRK-036"])
@@ -166,9 +171,9 @@ def handle(event):
 """
 
 
-@worker_check("worker-frames/while-idle", cites=["WRK-037", "WRK-036"])
+@worker_check("worker-frames/while-idle", cites=["WRK-037", "WRK-036", "RUN-105"])
 async def test_while_idle(lab: WorkerLab) -> None:
-    """An idle process that writes anything but a log, or ends its stream, is retired; the next attempt gets another."""
+    """An idle process that writes anything but a log, or ends its stream, is retired; a log changes nothing."""
     worker = lab.worker()
     for name, what in (
         ("no JSON", "raw(b'hello\\n')"),
@@ -186,6 +191,17 @@ async def test_while_idle(lab: WorkerLab) -> None:
             second = await lab.coordinator.assign(program)
             assert (await lab.coordinator.settled(second))[0] == "success"
             assert second.report["reused_process"] is False
+    with lab.case("a log"):
+        go, told = lab.folder / "go log", lab.mark("told")
+        texts = "time='2026-03-01T12:00:01+00:00', severity='INFO', logger='l', message='m'"
+        what = f"send(type='log', {texts}, attributes={{}}); open({str(told)!r}, 'w')"
+        program = lab.publish(RAW + IDLE.replace("GO", repr(str(go))).replace("WHAT", what))
+        await lab.coordinator.settled(await lab.coordinator.assign(program))
+        go.touch()
+        await lab.coordinator.until("the log", told.exists)
+        second = await lab.coordinator.assign(program)
+        assert (await lab.coordinator.settled(second))[0] == "success"
+        assert second.report["reused_process"] is True
     await lab.stopped(worker)
 
 
@@ -196,8 +212,9 @@ async def test_half_a_result(lab: WorkerLab) -> None:
         "status": "success", "output": 1}).encode())"""
     attempt = lab.coordinator.prepare(lab.laboratory(), {"code": f"{RAW}\n{half}\nimport time\ntime.sleep(60)"})
     attempt.execution_ms = bound("SAFETY_MARGIN_MS") + 1500
-    await lab.coordinator.offer(attempt)
     worker = lab.worker()
+    await lab.coordinator.settled(await lab.task("return 0"))  # so that a warm process is there
+    await lab.coordinator.offer(attempt)
     assert await lab.coordinator.settled(attempt) == ("timed_out", "execution", True)
     after = await lab.task("return 1")
     await lab.coordinator.settled(after)

@@ -136,7 +136,10 @@ async def test_deadlines(lab: WorkerLab) -> None:
 
 @worker_check("worker-lease/from-the-start-of-the-request", cites=["WRK-016", "WRK-019"])
 async def test_from_the_start(lab: WorkerLab) -> None:
-    """Deadlines count from the start of the request: a reply that comes too late gives no time at all."""
+    """Deadlines count from the start of the request: a reply that comes too late gives no time at all.
+
+    So does an assignment, whatever the renewal after it would have given.
+    """
     attempt = lab.coordinator.prepare(lab.laboratory(), {"code": f"open({str(lab.mark('ran'))!r}, 'w')"})
 
     async def late(command: JsonValue) -> Raw:
@@ -147,6 +150,19 @@ async def test_from_the_start(lab: WorkerLab) -> None:
     await lab.coordinator.offer(attempt)
     worker = lab.worker()
     assert await lab.coordinator.settled(attempt) == NEVER_RUN
+    assert not lab.mark("ran").exists()
+    waited = lab.coordinator.prepare(lab.laboratory(), {"code": f"open({str(lab.mark('ran'))!r}, 'w')"})
+
+    async def assigned(command: JsonValue) -> Raw:
+        await asyncio.sleep(2.5)
+        lab.coordinator.give(command["consumer_id"], command["sequence"], waited)
+        waited.assignment["authority"]["remaining_ms"] = MARGIN + 2000
+        return reply({"disposition": "assigned", "sequence": command["sequence"], "assignment": waited.assignment})
+
+    lab.coordinator.script(ACQUISITIONS, assigned)
+    trigger = await lab.task("return 0")  # ends the poll that waits
+    assert await lab.coordinator.settled(waited) == NEVER_RUN
+    await lab.coordinator.settled(trigger)
     assert not lab.mark("ran").exists()
     await lab.stopped(worker)
 
@@ -220,17 +236,28 @@ async def test_never_permitted(lab: WorkerLab) -> None:
     "worker-lease/until-the-report-is-resolved", cites=["WRK-028", "WRK-029", "WRK-073", "WRK-074"], slow=True
 )
 async def test_until_resolved(lab: WorkerLab) -> None:
-    """While a report has no receipt the lease is renewed, and the settlement repeated byte by byte."""
+    """While a report has no receipt the lease is renewed, and the settlement repeated byte by byte.
+
+    Of work that was stopped as of work that ended.
+    """
     lab.coordinator.script(SETTLEMENTS, *refusing("unavailable", times=400))
     attempt = await lab.task("return 1")
-    worker = lab.worker()
+    stopped = lab.coordinator.prepare(lab.laboratory(), {"code": "return 2"})
+    stopped.cancelled = True
+    await lab.coordinator.offer(stopped)
+    worker = lab.worker(concurrency=2)
+
+    def renewals(one: Any) -> list[JsonValue]:
+        return [sent for sent in lab.coordinator.sent(RENEWALS) if sent["owner"] == one.owner]
+
     await lab.coordinator.until(
-        "a renewal beside it", lambda: len(lab.coordinator.sent(RENEWALS)) >= 2, RENEWAL_SECONDS
+        "renewals beside both", lambda: min(len(renewals(attempt)), len(renewals(stopped))) >= 2, RENEWAL_SECONDS
     )
     lab.coordinator.unscript()
     assert await lab.coordinator.settled(attempt) == ("success", 1)
+    assert await lab.coordinator.settled(stopped) == NEVER_RUN
     bodies = lab.coordinator.bodies(SETTLEMENTS)
     assert len(bodies) > 5
-    assert len(set(bodies)) == 1
-    assert lab.coordinator.sent(RENEWALS)[1]["intent"] == "keep_alive"
+    assert len(set(bodies)) == 2
+    assert renewals(attempt)[1]["intent"] == renewals(stopped)[1]["intent"] == "keep_alive"
     await lab.stopped(worker)

@@ -32,7 +32,9 @@ def result(event, **frame):
 """Lets a handler write on the pipe of the frames, whatever its descriptor is: programs can break every rule."""
 
 
-@worker_check("worker-outcome/results", cites=["WRK-050", "WRK-051", "WRK-069", "WRK-070", "RUN-083", "RUN-040"])
+@worker_check(
+    "worker-outcome/results", cites=["WRK-035", "WRK-050", "WRK-051", "WRK-069", "WRK-070", "RUN-083", "RUN-040"]
+)
 async def test_results(lab: WorkerLab) -> None:
     """A value is a completed success, a failure of the program a completed failure with its kind and message."""
     worker = lab.worker()
@@ -64,7 +66,7 @@ async def test_results(lab: WorkerLab) -> None:
 
 @worker_check(
     "worker-outcome/preparation",
-    cites=["WRK-048", "WRK-049", "WRK-056", "WRK-064", "RUN-067", "PKG-012", "PKG-004", "PKG-006"],
+    cites=["WRK-048", "WRK-049", "WRK-056", "WRK-064", "RUN-067", "PKG-012", "PKG-004", "PKG-006", "PKG-038"],
 )
 async def test_preparation(lab: WorkerLab) -> None:
     """A package that is missing, damaged, over its size or for another platform fails in preparation, not started."""
@@ -76,15 +78,21 @@ async def test_preparation(lab: WorkerLab) -> None:
         attempt = await lab.coordinator.assign(descriptor)
         assert await lab.coordinator.settled(attempt) == (kind, "preparation", False)
 
-    missing, damaged, longer, named = (lab.publish(f"{source}#{name}") for name in ("m", "d", "l", "n"))
+    missing, damaged, longer, named = (lab.publish(f"{source}#{name}") for name in "mdln")
     lab.blob(missing).unlink()
     content = lab.blob(damaged).read_bytes()
     lab.blob(damaged).write_bytes(content[:-1] + b"x")
     lab.blob(longer).write_bytes(lab.blob(longer).read_bytes() + b"x")
+    misnamed = {**named, "digest": f"sha256:{'ab' * 32}"}
+    lab.blob(misnamed).write_bytes(lab.blob(named).read_bytes())
+    arch = "aarch64" if host()["arch"] == "x86_64" else "x86_64"
     for name, descriptor, kind in (
         ("missing", missing, "not_found"),
         ("damaged", damaged, "integrity"),
         ("over its size", longer, "invalid_input"),
+        ("another digest", misnamed, "integrity"),
+        ("another version in its manifest", {**named, "program": {**named["program"], "version": "2"}}, "integrity"),
+        ("another machine", lab.publish(source, platform={**host(), "arch": arch}), "incompatible"),
         ("another program in its manifest", {**named, "program": {"id": "other", "version": "1.0.0"}}, "integrity"),
         ("another platform", lab.publish(source, platform={**host(), "os": other}), "incompatible"),
         (
@@ -106,11 +114,10 @@ async def test_cache(lab: WorkerLab) -> None:
     """A package in the cache needs no store; a damaged entry is `integrity`, never a new download."""
     worker = lab.worker()
     descriptor = lab.publish("def handle(event):\n    raise SystemExit(1)\n")
-    label = lab.store / "programs" / descriptor["program"]["id"]
+    (lab.store / "programs" / descriptor["program"]["id"] / "1.0.0" / "descriptor.json").unlink()
     assert (await lab.coordinator.settled(await lab.coordinator.assign(descriptor)))[0] == "runtime"
     blob = lab.blob(descriptor).read_bytes()
     lab.blob(descriptor).unlink()
-    (label / "1.0.0" / "descriptor.json").unlink()
     assert (await lab.coordinator.settled(await lab.coordinator.assign(descriptor)))[0] == "runtime"
     lab.blob(descriptor).write_bytes(blob)
     [module] = [path for path in lab.cache().rglob("program.py") if descriptor["digest"][7:] in str(path)]
@@ -159,7 +166,7 @@ async def test_silent_start(lab: WorkerLab) -> None:
     await lab.stopped(worker)
 
 
-@worker_check("worker-outcome/execution-ends", cites=["WRK-059", "WRK-065", "WRK-036", "RUN-029", "RUN-117"])
+@worker_check("worker-outcome/execution-ends", cites=["WRK-059", "WRK-065", "WRK-036", "WRK-070", "RUN-029", "RUN-117"])
 async def test_execution_ends(lab: WorkerLab) -> None:
     """A process that exits, crashes or closes its stream is `runtime`, started, whatever its exit code."""
     worker = lab.worker()

@@ -38,6 +38,12 @@ async def refused(lab: WorkerLab, content: bytes, program: Mapping[str, str], ki
 async def test_archive(lab: WorkerLab) -> None:
     """An archive that is not exactly one plain ZIP file is `integrity` and leaves nothing in the cache."""
     worker = lab.worker()
+    with lab.case("members that overlap"):
+        whole, _ = package(lab, member("y", b"12345", stored=True))
+        inner = archives.last_member(whole)
+        content, program = package(lab, member("x", inner, stored=True), member("y", b"12345", stored=True))
+        overlapping = archives.at(archives.CENTRAL, 42, content.index(inner), 4)
+        await refused(lab, overlapping(content), program, "integrity")
     for name, change in archives.ENDS.items():
         with lab.case(name):
             content, program = package(lab, member("x", b"12345"))
@@ -76,7 +82,7 @@ async def test_names(lab: WorkerLab) -> None:
 
 @worker_check("worker-package/limits", cites=["PKG-014", "PKG-022", "PKG-023", "PKG-028", "PKG-087"])
 async def test_limits(lab: WorkerLab) -> None:
-    """Beyond a hard limit a package is `invalid_input`, never `capacity`."""
+    """Beyond a hard limit a package is `invalid_input`, never `capacity`; at one it is taken."""
     worker = lab.worker()
     for name, members in archives.too_large().items():
         with lab.case(name):
@@ -84,6 +90,12 @@ async def test_limits(lab: WorkerLab) -> None:
             await refused(lab, content, program, "invalid_input")
     with lab.case("no entry at all"):
         await refused(lab, zipped(), lab.manifest()["program"], "invalid_input")
+    with lab.case("the longest manifest"):
+        document = lab.manifest()
+        text = json.dumps(document).encode().ljust(bound("MANIFEST_BYTES"))
+        longest = zipped(member(MANIFEST, text), member("program.py", HANDLER.encode()))
+        attempt = await lab.coordinator.assign(lab.publish_archive(longest, document["program"]))
+        assert await lab.coordinator.settled(attempt) == ("success", 1)
     await lab.stopped(worker)
 
 
@@ -112,6 +124,7 @@ WRONG = (
     ("runtime.extra", 1, "integrity"),
     ("handler", "program", "invalid_input"),
     ("handler", "program:a.b", "invalid_input"),
+    ("handler", "ledgence:handle", "integrity"),
     ("handler", "ledgence.worker:handle", "integrity"),
     ("handler", None, "integrity"),
     ("platform.os", "plan9", "incompatible"),
@@ -135,8 +148,10 @@ async def test_manifest(lab: WorkerLab) -> None:
     document = lab.manifest()
     both = document | {"handler": "program", "runtime": document["runtime"] | {"protocol": 4}}
     whole = json.dumps(document).encode()
+    earlier = document | {"handler": "program", "runtime": document["runtime"] | {"python": "3.10"}}
     for name, text, kind in (
         ("two broken rows", json.dumps(both).encode(), "incompatible"),
+        ("two broken rows side by side", json.dumps(earlier).encode(), "incompatible"),
         ("a member twice", whole.replace(b"{", b'{"schema_version": 1, ', 1), "integrity"),
         ("no object", b"[]", "integrity"),
         ("no JSON", b"{", "integrity"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 from protocol3_conformance.roles.coordinator import ACQUISITIONS, RENEWALS, SETTLEMENTS, refusing, replying
 from protocol3_conformance.scenarios.worker import worker_check
@@ -21,11 +23,12 @@ async def test_launch(lab: WorkerLab) -> None:
     code = """
         import os, stat, sys
         pipe = stat.S_ISFIFO(os.fstat(2).st_mode)
-        return [sys.orig_argv, os.getcwd(), os.getpgrp() == os.getpid(), pipe, __file__]
+        return [sys.orig_argv, os.getcwd(), os.getpgrp() == os.getpid(), pipe, __file__, dict(os.environ)]
     """
     attempt = await lab.task(code)
     await lab.coordinator.settled(attempt)
-    argv, directory, leads, pipe, module = attempt.report["outcome"]["output"]
+    argv, directory, leads, pipe, module, environment = attempt.report["outcome"]["output"]
+    assert canonical(argv[0])
     assert argv[1:4] == ["-I", "-S", "-B"]
     assert argv[4].startswith("/")
     assert argv[4].endswith("ledgence/worker/bootstrap.py")
@@ -36,7 +39,23 @@ async def test_launch(lab: WorkerLab) -> None:
     assert (given["--protocol-version"], leads, pipe) == ("3", True, True)
     assert "/ledgence-session-" in directory
     assert not directory.startswith(given["--package-root"])
+    assert environment_of(worker.pid).items() <= environment.items()
+    plain = lab.publish("import sys\ndef handle(event): return sys.orig_argv\n", protocol=1)
+    first = await lab.coordinator.assign(plain)
+    assert "--protocol-version" not in (await lab.coordinator.settled(first))[1]
     await lab.stopped(worker)
+
+
+def canonical(program: str) -> bool:
+    """Whether the path of a program is no link; a bare name is looked up later."""
+    return "/" not in program or os.path.realpath(program) == program
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """What a process was started with; nothing where the system does not tell."""
+    told = Path(f"/proc/{pid}/environ")
+    rows = told.read_bytes().decode(errors="surrogateescape").split("\0") if told.exists() else []
+    return dict(row.split("=", 1) for row in rows if "=" in row)
 
 
 @worker_check("worker-process/reuse", cites=["WRK-032", "WRK-033", "WRK-034", "WRK-035", "RUN-034"])
@@ -47,7 +66,7 @@ async def test_reuse(lab: WorkerLab) -> None:
     other = lab.publish("import os\ndef handle(event): return os.getpid()\n")
     third = await lab.coordinator.assign(other)
     for attempt in (first, second, third):
-        await lab.coordinator.settled(attempt)
+        assert (await lab.coordinator.settled(attempt))[0] == "success"
     pids = [attempt.report["outcome"]["output"] for attempt in (first, second, third)]
     assert pids == [attempt.report["process_id"] for attempt in (first, second, third)]
     assert [attempt.report["reused_process"] for attempt in (first, second, third)] == [False, True, False]
@@ -55,6 +74,20 @@ async def test_reuse(lab: WorkerLab) -> None:
     await gone(pids[0], lab.target.patience.progress)
     await lab.stopped(worker)
     assert not alive(pids[2])
+
+
+@worker_check("worker-process/one-at-a-time", cites=["RUN-034"])
+async def test_one_at_a_time(lab: WorkerLab) -> None:
+    """A process that runs an invocation gets no other; the next one of its package has a process of its own."""
+    worker = lab.worker(concurrency=2)
+    await lab.coordinator.settled(await lab.task(PID))
+    running = await lab.task(lab.sleeping("running", 1))
+    busy = await lab.reached(worker, "running")
+    told = await lab.coordinator.settled(await lab.task(PID))
+    assert told[0] == "success"
+    assert told[1] != busy
+    assert (await lab.coordinator.settled(running))[0] == "success"
+    await lab.stopped(worker)
 
 
 @worker_check(
@@ -79,7 +112,7 @@ async def test_kill_everything(lab: WorkerLab) -> None:
 
 @worker_check("worker-process/orderly-retirement", cites=["WRK-042", "RUN-113", "WRK-091"])
 async def test_orderly_retirement(lab: WorkerLab) -> None:
-    """An idle process is asked to shut down: its callbacks run before the worker ends."""
+    """An idle process is asked to shut down: its callbacks run before the worker ends, which waits 2 s for them."""
     mark = lab.mark("bye")
     source = f"""
         import pathlib
@@ -89,8 +122,15 @@ async def test_orderly_retirement(lab: WorkerLab) -> None:
     """
     worker = lab.worker()
     await lab.coordinator.settled(await lab.coordinator.assign(lab.publish(source)))
-    await lab.stopped(worker)
+    hanging = """
+        import time
+        from ledgence.worker import register_shutdown
+        register_shutdown(lambda: time.sleep(60))
+        def handle(event): return 1
+    """
+    await lab.coordinator.settled(await lab.coordinator.assign(lab.publish(hanging)))
     assert mark.exists()
+    await lab.stopped(worker)
 
 
 @worker_check("worker-stop/waiting-poll", cites=["WRK-090", "WRK-089", "WRK-093"])
@@ -128,7 +168,7 @@ async def test_assigned_meanwhile(lab: WorkerLab) -> None:
     assert not lab.mark("ran").exists()
 
 
-@worker_check("worker-stop/second-signal", cites=["WRK-092", "WRK-089"])
+@worker_check("worker-stop/second-signal", cites=["WRK-092", "WRK-089", "WRK-093"])
 async def test_second_signal(lab: WorkerLab) -> None:
     """A first signal leaves no report behind; a second one ends the worker with unresolved work."""
     lab.coordinator.script(SETTLEMENTS, *refusing("unavailable", times=400))
@@ -139,5 +179,5 @@ async def test_second_signal(lab: WorkerLab) -> None:
     sent = len(lab.coordinator.sent(SETTLEMENTS))
     await lab.coordinator.until("more of them", lambda: len(lab.coordinator.sent(SETTLEMENTS)) > sent + 2)
     assert worker.alive
-    worker.signal(signal.SIGTERM)
-    await worker.ended()
+    delivery = await lab.stopped(worker)
+    assert (delivery["finished"], delivery["settled_attempts"]) == (False, 0)

@@ -28,12 +28,14 @@ from protocol3_conformance.worker_lab import QUEUE, WorkerLab
 @worker_check("worker-session/opens-one", cites=["WRK-001", "WRK-002", "WRK-004", "WRK-005", "WRK-093"])
 async def test_opens_one(lab: WorkerLab) -> None:
     """One session with scope, queue and N; N consumers from 0, each with a sequence that starts at 1."""
-    worker = lab.worker(concurrency=3)
+    worker = lab.worker(concurrency=3, acquire_wait_ms=17_000)
     await lab.polling(3)
     assert same(lab.coordinator.sent(SESSIONS), [{"scope": SCOPE, "queue": QUEUE, "concurrency": 3}])
     first = lab.coordinator.sent(ACQUISITIONS)[:3]
     assert sorted(one["consumer_id"] for one in first) == [0, 1, 2]
     assert {one["sequence"] for one in first} == {1}
+    if lab.target.worker is not None and "acquire_wait_ms" in lab.target.worker.placeholders:
+        assert {one["wait_ms"] for one in first} == {17_000}
     delivery = await lab.stopped(worker)
     assert (delivery["session_id"], delivery["finished"]) == ("ws_1", True)
     assert len(lab.coordinator.sent(SESSIONS)) == 1
