@@ -264,7 +264,7 @@ async def test_output_depth(lab: Lab) -> None:
 
 @scenario(
     "settlement/unconfirmed-then-confirmed",
-    cites=["DLV-084", "DLV-086", "DLV-100", "DLV-101", "DLV-104", "TASK-125", "TASK-065", "TASK-067", "TASK-068"],
+    cites=["DLV-084", "DLV-086", "DLV-100", "DLV-101", "DLV-104", "TASK-125", "TASK-065"],
 )
 async def test_unconfirmed_then_confirmed(lab: Lab) -> None:
     """An unconfirmed report decides nothing yet; the confirmation does, once, without touching the stored command."""
@@ -343,6 +343,8 @@ async def test_observations(lab: Lab) -> None:
     (await claim.settle(claim.success())).refused("conflict")
     stored = (await claim.inspect())["settlement"]["command"]["report"]["report"]
     assert same(stored["observations"], observations())
+    plain = await running(lab)
+    assert (await plain.settle(plain.success())).accepted()["task_state"] == "succeeded"
 
 
 @scenario("settlement/identical-at-once", cites=["DLV-074", "DLV-083", "DLV-112"])
