@@ -22,7 +22,7 @@ class BadBaseline(ValueError):
 def read(path: Path, known: Iterable[str], *, option: str = "baseline") -> dict[str, str]:
     """Reasons by check ID. Raises BadBaseline, also for an ID that no check has."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors begin with a mark
     except (OSError, UnicodeDecodeError) as error:
         hint = f"; --write-baseline {path} writes one" if option == "baseline" else ""
         raise BadBaseline(f"{path}: {error}{hint}") from None

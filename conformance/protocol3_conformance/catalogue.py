@@ -90,6 +90,7 @@ def _wrapped(text: str) -> str:
 
 def _near(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    longer = [one for one in names if one.startswith(name)]
+    same = [one for one in names if one.casefold() == name.casefold()]
+    longer = same or [one for one in names if one.startswith(name)]
     close = longer[:3] or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; did you mean {', '.join(close)}?" if close else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import shlex
 from collections.abc import Callable
@@ -153,7 +154,7 @@ def target_of(config: pytest.Config) -> Target:
         raise pytest.UsageError(NO_TARGET)
     patience = _first(option.patience, described.get("patience"), 1.0)
     concurrency = _first(option.concurrency, described.get("concurrency"), 24 if url else 6)
-    if not patience > 0:
+    if not 0 < patience < math.inf:
         raise pytest.UsageError("--patience must be a number above 0")
     if concurrency < 1:
         raise pytest.UsageError("--concurrency must be at least 1")

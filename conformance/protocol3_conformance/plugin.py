@@ -120,6 +120,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     target, shared = target_of(config), config.stash[SESSION]
     shared.recorder.begin(())  # a list that cannot be used is told here, not by each process
+    shared.recorder.refuse_unwritable()
     _readiness(target)
     if _partial(config) or not _names_all_of_it(config):
         return
@@ -186,6 +187,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     target = shared.target = target_of(config)
     shared.recorder.begin(one.check_id for one in scenarios)
     if not hasattr(config, "workerinput"):
+        shared.recorder.refuse_unwritable()
         _readiness(target)
     shared.conductor = Conductor(target, flaky=shared.recorder.flaky)
     try:

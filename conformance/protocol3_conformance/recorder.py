@@ -46,6 +46,19 @@ class Recorder:
         if both := sorted(self._known.keys() & self.flaky):
             raise pytest.UsageError(f"--known-flaky: {both[0]} is in the baseline too; take it out of one of them")
 
+    def _reports(self) -> dict[str, str | None]:
+        return {name: getattr(self._config.option, f"report_{name}") for name in writers.WRITERS}
+
+    def refuse_unwritable(self) -> None:
+        """See that all that is asked for can be written when the run has ended. Raises UsageError."""
+        asked = {f"--report-{name}": path for name, path in self._reports().items()}
+        for option, path in {**asked, "--write-baseline": self._config.option.write_baseline}.items():
+            try:
+                if path:
+                    writers.probe(path)
+            except OSError as error:
+                raise pytest.UsageError(f"{option} {path}: this file cannot be written: {error.strerror}") from None
+
     def _list(self, option: str, names: set[str]) -> dict[str, str]:
         path = self._config.getoption(f"--{option}")
         try:
@@ -98,7 +111,7 @@ class Recorder:
             command=whole_command(self._config),
             stale=self._stale,
         )
-        writers.write(self._document, {name: getattr(option, f"report_{name}") for name in writers.WRITERS})
+        writers.write(self._document, self._reports())
         if option.write_baseline:
             baseline.write(Path(option.write_baseline), self._outcomes, self._known)
 

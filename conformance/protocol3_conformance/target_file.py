@@ -32,7 +32,7 @@ def template() -> str:
 def read(path: Path) -> dict[str, Any]:
     """The members of the file. Raises BadDescription."""
     try:
-        described = tomllib.loads(path.read_text(encoding="utf-8"))
+        described = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin with a mark
     except OSError as error:
         raise BadDescription(f"{path}: {error.strerror}; `protocol3 conformance init` writes one") from None
     except ValueError as error:  # no UTF-8, or no TOML

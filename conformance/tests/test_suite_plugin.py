@@ -83,6 +83,8 @@ def test_without_target_one_sentence(run: Callable[..., pytest.RunResult]) -> No
         (["--target", "http://h", "--patience", "0"], "*--patience must be a number above 0*"),
         (["--target", "http://h", "--check", "sample/nope"], "*--check sample/nope matches no check; did you mean*"),
         (["--explain", "TASK-10"], "*no requirement is called TASK-10; did you mean TASK-100*"),
+        (["--explain", "task-104"], "*no requirement is called task-104; did you mean TASK-104?*"),
+        (["--target", "http://h", "--patience", "inf"], "*--patience must be a number above 0*"),
         (["--target", "http://127.0.0.1:1"], "*cannot connect to 127.0.0.1:1*Start the server under test there*"),
     ],
 )
@@ -92,6 +94,30 @@ def test_usage_errors(run: Callable[..., pytest.RunResult], options: list[str], 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([sentence])
     result.stderr.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize(
+    "option", ["--report-json", "--report-html", "--report-md", "--report-badge", "--write-baseline"]
+)
+@pytest.mark.parametrize("path", ["missing/file", "."])
+def test_what_cannot_be_written_is_told_before_the_run(
+    run: Callable[..., pytest.RunResult], obliging_target: str, option: str, path: str
+) -> None:
+    """Not after it, when the verdicts would be lost with it and the code would say that a check failed."""
+    result = run("sample/holds", options=["--target", obliging_target, option, path])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{option} {path}: *cannot be written*"])
+    result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_a_run_that_cannot_begin_writes_nothing(
+    run: Callable[..., pytest.RunResult], pytester: pytest.Pytester
+) -> None:
+    (pytester.path / "old.json").write_text("of an earlier run")
+    reports = ["--report-json", "old.json", "--report-html", "new.html"]
+    assert run("sample/holds", options=["--target", "http://127.0.0.1:1", *reports]).ret == pytest.ExitCode.USAGE_ERROR
+    assert (pytester.path / "old.json").read_text() == "of an earlier run"
+    assert not (pytester.path / "new.html").exists()
 
 
 def test_all_hold(run: Callable[..., pytest.RunResult], obliging_target: str) -> None:
@@ -138,80 +164,6 @@ def test_a_bare_assertion_tells_both_sides(pytester: pytest.Pytester, obliging_t
     result.stdout.fnmatch_lines(["*assert 'queued' == 'running'*"])
     (check,) = json.loads((pytester.path / "report.json").read_text("utf-8"))["checks"]
     assert check["detail"].startswith("assert 'queued' == 'running'")
-
-
-FLAKY = """
-from protocol3_conformance.scenario import scenario
-
-TRIES = {"sample/settles": 0, "sample/never": 0}
-SEEN = []
-
-
-def tried(lab, wanted):
-    name = lab.unique("name")
-    if name in SEEN:
-        raise RuntimeError("a further attempt has names of its own")
-    SEEN.append(name)
-    TRIES[lab.check_id] += 1
-    assert TRIES[lab.check_id] > wanted, f"attempt {TRIES[lab.check_id]} failed"
-
-
-@scenario("sample/settles", cites=["TASK-100"])
-async def test_settles(lab):
-    tried(lab, 2)
-
-
-@scenario("sample/never", cites=["TASK-100"])
-async def test_never(lab):
-    tried(lab, 9)
-"""
-
-
-@pytest.mark.parametrize(
-    ("listed", "code", "state", "attempts"),
-    [
-        ("sample/settles  # a slow disk", 0, "known-failure", 3),
-        ("sample/never", 1, "failed", 3),
-        ("", 1, "failed", 1),
-    ],
-)
-def test_flaky_checks(
-    pytester: pytest.Pytester, obliging_target: str, listed: str, code: int, state: str, attempts: int
-) -> None:
-    """One that held in a later attempt is told loudly and is never green; it does not end up in a baseline."""
-    pytester.makepyfile(test_sample=FLAKY)
-    (pytester.path / "flaky").write_text(listed)
-    check = listed.partition(" ")[0] or "sample/settles"
-    words = ["--known-flaky", "flaky", "--check", check, "--report-json", "report.json", "--write-baseline", "known"]
-    result = pytester.runpytest_subprocess(*PLUGIN, "--target", obliging_target, *words)
-    assert result.ret == code
-    report = json.loads((pytester.path / "report.json").read_text("utf-8"))
-    (entry,) = report["checks"]
-    assert (entry["state"], entry["attempts"], report["verdict"]) == (state, attempts, "not conformant")
-    assert entry["detail"].startswith("attempt 1 failed")
-    in_baseline = check in (pytester.path / "known").read_text("utf-8")
-    assert in_baseline == (code == 1)
-    if code == 0:
-        result.stdout.fnmatch_lines(["sample/settles: flaky, failed in 2 of 3 runs: a slow disk"])
-
-
-@pytest.mark.parametrize(
-    ("flaky", "known", "sentence"),
-    [
-        ("sample/nope", "", "*--known-flaky flaky:1: no check is called sample/nope*"),
-        ("sample/never", "sample/never", "*--known-flaky: sample/never is in the baseline too*"),
-    ],
-)
-def test_lists_of_flaky_checks_are_strict(
-    pytester: pytest.Pytester, obliging_target: str, flaky: str, known: str, sentence: str
-) -> None:
-    pytester.makepyfile(test_sample=FLAKY)
-    (pytester.path / "flaky").write_text(flaky)
-    (pytester.path / "known").write_text(known)
-    words = ["--known-flaky", "flaky", "--baseline", "known"]
-    result = pytester.runpytest_subprocess(*PLUGIN, "--target", obliging_target, *words)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([sentence])
 
 
 def test_the_suites_own_errors_have_their_own_code(run: Callable[..., pytest.RunResult], obliging_target: str) -> None:

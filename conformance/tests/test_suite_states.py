@@ -212,6 +212,13 @@ def test_a_baseline_that_names_nothing_is_refused(tmp_path: Path, text: str, sen
         baseline.read(path, ["sample/one"])
 
 
+def test_a_baseline_of_any_editor(tmp_path: Path) -> None:
+    """With a byte order mark and CRLF, as some write text."""
+    path = tmp_path / "known"
+    path.write_bytes(b"\xef\xbb\xbf# known\r\nsample/one  # issue 7\r\n")
+    assert baseline.read(path, ["sample/one"]) == {"sample/one": "issue 7"}
+
+
 def test_a_written_baseline_keeps_its_reasons(tmp_path: Path) -> None:
     path = tmp_path / "known"
     found = [outcome("sample/b", State.KNOWN_FAILURE), outcome("sample/a", State.FAILED), outcome("sample/c")]

@@ -42,6 +42,13 @@ def test_the_template_shows_every_member_and_all_are_valid() -> None:
     assert tuple(whole["profiles"]) == PROFILES
 
 
+def test_a_file_of_any_editor(tmp_path: Path) -> None:
+    """With a byte order mark and CRLF, as some write text."""
+    path = tmp_path / "target.toml"
+    path.write_bytes(b'\xef\xbb\xbfurl = "http://h"\r\npatience = 3\r\n')
+    assert target_file.read(path) == {"url": "http://h", "patience": 3}
+
+
 def test_init_writes_it_once(tmp_path: Path) -> None:
     path = tmp_path / "target.toml"
     assert CliRunner().invoke(main, ["init", str(path)]).exit_code == 0

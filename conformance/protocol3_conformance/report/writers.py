@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,14 @@ WRITERS: Mapping[str, Callable[[Document], str]] = {
     "md": markdown.text,
     "badge": as_badge,
 }
+
+
+def probe(path: str) -> None:
+    """Raises OSError where no file can be written. What is there stays as it is, and nothing new is left."""
+    new = not os.path.lexists(path)
+    Path(path).open("ab").close()
+    if new:
+        Path(path).unlink()
 
 
 def write(document: Document, paths: Mapping[str, str | None]) -> None:
