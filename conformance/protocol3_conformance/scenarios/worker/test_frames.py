@@ -198,7 +198,7 @@ async def test_while_idle(lab: WorkerLab) -> None:
         program = lab.publish(RAW + IDLE.replace("GO", repr(str(go))).replace("WHAT", what))
         await lab.coordinator.settled(await lab.coordinator.assign(program))
         go.touch()
-        await lab.coordinator.until("the log", told.exists)
+        await worker.until("the log", told.exists)
         second = await lab.coordinator.assign(program)
         assert (await lab.coordinator.settled(second))[0] == "success"
         assert second.report["reused_process"] is True
