@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import Generator
+import signal
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,11 +193,28 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         shared.recorder.refuse_unwritable()
         _readiness(target)
     shared.conductor = Conductor(target, flaky=shared.recorder.flaky)
+    with _ended_in_order():
+        try:
+            _conduct(session, shared.conductor, [one for one in scenarios if not _missing(one, target)])
+            return (yield)
+        finally:
+            shared.conductor.stop()
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM is taken as Ctrl-C is: what the run started is ended, and what was judged is written down.
+
+    The workers under test are in process groups of their own, so they would outlive a suite that just dies.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals are for that one alone
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _conduct(session, shared.conductor, [one for one in scenarios if not _missing(one, target)])
-        return (yield)
+        yield
     finally:
-        shared.conductor.stop()
+        signal.signal(signal.SIGTERM, former or signal.SIG_DFL)
 
 
 def _conduct(session: pytest.Session, conductor: Conductor, scenarios: list[Scenario]) -> None:
