@@ -104,7 +104,7 @@ async def test_terminal(lab: Lab) -> None:
         assert "cancel_requested" not in await lab.client.reasons(claim.task_id)
 
 
-@scenario("cancellation/authority-cap", cites=["TASK-203", "TASK-204", "TASK-202", "DLV-051"])
+@scenario("cancellation/authority-cap", cites=["TASK-203", "TASK-204", "TASK-202", "TASK-055", "DLV-051"])
 async def test_authority_cap(lab: Lab) -> None:
     """The first cancel caps authority and lease at 30 s; repeating it moves neither the cap nor the time."""
     await lab.client.task()
@@ -114,6 +114,8 @@ async def test_authority_cap(lab: Lab) -> None:
     status = (await lab.client.status(claim.task_id)).accepted()
     requested = status["cancel_requested_at"]
     assert requested is not None
+    snapshot = (await lab.client.inspect(claim.task_id)).accepted()
+    assert (snapshot["state"], snapshot["terminal_at"], snapshot["cancel_requested_at"]) == ("active", None, requested)
     attempt = await claim.inspect()
     assert attempt["authority_deadline"] == requested + bound("CLEANUP_GRACE_MS")
     assert attempt["lease"]["expires_at"] == attempt["authority_deadline"]

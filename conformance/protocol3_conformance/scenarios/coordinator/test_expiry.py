@@ -45,6 +45,8 @@ async def lost(claim: Claim, authority: dict[str, Any]) -> None:
         "DLV-103",
         "DLV-356",
         "TASK-045",
+        "TASK-069",
+        "TASK-235",
     ],
     profile=EXPIRY,
 )
@@ -65,6 +67,8 @@ async def test_lost_and_retried(lab: Lab) -> None:
     attempt = await first.inspect()
     assert (attempt["state"], attempt["quiescence"], attempt["settlement"]) == ("lost", "unconfirmed", None)
     assert attempt["finished_at"] >= attempt["lease"]["expires_at"]
+    history = [entry["event"] for entry in (await lab.client.history(first.task_id)).accepted()]
+    assert [each["attempt_id"] for each in history if each["reason"] == "lease_expired"] == [first.attempt_id]
     second = await worker.claim(0)
     assert (second.task_id, second.event["ldgattemptno"]) == (first.task_id, 2)
     (await first.settle(first.success("even later"))).refused("ownership_lost")

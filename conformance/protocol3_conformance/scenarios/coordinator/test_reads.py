@@ -73,13 +73,13 @@ async def test_history_pages(lab: Lab) -> None:
 
 @scenario("reads/beside-writes", cites=["TASK-124", "TASK-060", "TASK-061", "HTTP-069"])
 async def test_beside_writes(lab: Lab) -> None:
-    """A result read while the task moves is always one consistent snapshot."""
+    """A result read while the task is queued again, or ends, is always one consistent snapshot."""
     worker = await lab.worker()
     for _ in range(3):
         task = await lab.client.task(retry_policy={"max_attempts": 2, "retry_delay_ms": 0})
-        claim = await worker.running()
-        results = [lab.client.result(task["task_id"]) for _ in range(6)]
-        answers = await asyncio.gather(*results[:3], claim.settle(claim.breakdown("io")), *results[3:])
-        for answer in answers:
-            answer.accepted()  # the wire layer has compared task and outcome
-        await (await worker.running()).succeed()
+        for succeeds in (False, True):
+            claim = await worker.running()
+            report = claim.success() if succeeds else claim.breakdown("io")
+            results = [lab.client.result(task["task_id"]) for _ in range(6)]
+            for answer in await asyncio.gather(*results[:3], claim.settle(report), *results[3:]):
+                answer.accepted()  # the wire layer has compared task and outcome

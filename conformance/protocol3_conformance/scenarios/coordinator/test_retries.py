@@ -42,6 +42,7 @@ async def test_application_failure_is_final(lab: Lab) -> None:
     await lab.client.task(retry_policy={"max_attempts": 5, "retry_delay_ms": 0})
     worker = await lab.worker()
     claim = await worker.running()
+    (await claim.renew("keep_alive")).accepted()
     kind, message = "Not\u0000a name", "control \u0001 and \uffff and \U0001f600" * 50
     assert (await claim.settle(claim.failure(kind, message))).accepted()["task_state"] == "failed"
     outcome = (await lab.client.result(claim.task_id)).accepted()["outcome"]

@@ -217,7 +217,7 @@ async def test_order_of_checks(lab: Lab) -> None:
     assert (await claim.settle(claim.success("first"))).accepted()["already_accepted"]
 
 
-@scenario("settlement/invalid-shapes", cites=["DLV-070", "DLV-071", "DLV-091", "JSON-080", "TASK-016"])
+@scenario("settlement/invalid-shapes", cites=["DLV-070", "DLV-071", "DLV-091", "JSON-080", "TRC-016", "TASK-016"])
 async def test_invalid_shapes(lab: Lab) -> None:
     """Unknown words, missing members, wrong types and unknown members of the command are refused unseen."""
     claim = await running(lab)

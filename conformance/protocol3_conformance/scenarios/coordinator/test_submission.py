@@ -217,7 +217,7 @@ async def test_unknown_program(lab: Lab) -> None:
 
 @scenario(
     "submission/first-trace-stays",
-    cites=["TASK-108", "TRC-010", "TASK-111", "WF-014", "DLV-044", "TRC-014", "TASK-214", "TRC-021"],
+    cites=["TASK-108", "TRC-010", "TASK-111", "WF-014", "DLV-044", "TRC-005", "TRC-014", "TASK-214", "TRC-021"],
 )
 async def test_first_trace_stays(lab: Lab) -> None:
     """The origin trace is no part of the key; the first one stays, and an invalid one is refused even on replay."""
