@@ -118,12 +118,13 @@ async def test_lost_before_permission(lab: WorkerLab) -> None:
 
 @worker_check("worker-lease/deadlines", cites=["WRK-016", "WRK-018", "WRK-062", "WRK-067", "WRK-038"])
 async def test_deadlines(lab: WorkerLab) -> None:
-    """User work is killed five seconds before the lease or the execution time ends: cancelled, or timed out."""
+    """User work is killed, deaf to TERM or not, 5 s before the lease or the execution time ends."""
     worker = lab.worker()
     for name, kind in (("remaining_ms", "cancelled"), ("execution_ms", "timed_out")):
         with lab.case(name):
             await lab.coordinator.settled(await lab.task("return 0"))  # so that a warm process is there
-            attempt = lab.coordinator.prepare(lab.laboratory(), {"code": lab.sleeping(name)})
+            deaf = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{lab.sleeping(name)}"
+            attempt = lab.coordinator.prepare(lab.laboratory(), {"code": deaf})
             setattr(attempt, name, MARGIN + LEFT)
             await lab.coordinator.offer(attempt)
             pid = await lab.reached(worker, name)
