@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -18,6 +19,10 @@ from urllib.request import urlopen
 
 import pytest
 from mortal import AT_DROP, AT_ONCE, AT_RESTART
+
+from protocol3_conformance.crashes.power import Power, PowerFailure
+from protocol3_conformance.target import NOWHERE
+from protocol3_conformance.worker_lab import gone
 
 pytest_plugins = ["pytester"]
 PLUGIN = ["-p", "protocol3_conformance.plugin", "-p", "no:cacheprovider", "--revision", "all"]
@@ -174,3 +179,18 @@ def test_the_crash_points_are_listed(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["sample:before-reply *  by kill", "sample:twice *  by connection"])
     result = pytester.runpytest_subprocess(*PLUGIN, *listing, "--profile", "core,faults", timeout=60)
     result.stdout.fnmatch_lines(["sample:at-work *  by faults and kill"])
+
+
+@pytest.mark.parametrize("cancelled", [False, True], ids=["too-long", "cancelled"])
+async def test_a_command_that_hangs_leaves_nothing(tmp_path: Path, *, cancelled: bool) -> None:
+    """Neither it nor what it started, when its time is up and when the run is ended."""
+    hangs = f"sleep 600 & echo $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; wait"
+    down = asyncio.ensure_future(Power(kill=("sh", "-c", hangs)).down(NOWHERE, 60 if cancelled else 3))
+    async with asyncio.timeout(30):
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+    if cancelled:
+        down.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else PowerFailure):
+        await down
+    await gone(int((tmp_path / "pid").read_text()), 5)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import time
@@ -95,16 +97,19 @@ async def ready(endpoint: Endpoint) -> bool:
 
 
 async def _run(name: str, words: tuple[str, ...], seconds: float) -> None:
-    """Run a command to its end."""
+    """Run a command to its end; one that has none is ended, with all that it started. Raises PowerFailure."""
     with _said() as said:
         running = _begin(name, words, said)
         deadline = time.monotonic() + seconds
-        while running.poll() is None:
-            if time.monotonic() > deadline:
-                running.kill()
+        try:
+            while running.poll() is None:
+                if time.monotonic() > deadline:
+                    raise PowerFailure(_failed(name, words, f"did not end within {seconds:g} s", said))
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            if running.returncode is None:
+                os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
-                raise PowerFailure(_failed(name, words, f"did not end within {seconds:g} s", said))
-            await asyncio.sleep(LOOK_SECONDS)
         if running.returncode:
             raise PowerFailure(_failed(name, words, f"ended with exit code {running.returncode}", said))
 

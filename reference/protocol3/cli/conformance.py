@@ -22,8 +22,8 @@ HELP: Final = """Judge any coordinator of runtime protocol 3 over its wire.
   protocol3 conformance --options                        every option, those of pytest included
 
 All words are handed to `pytest --pyargs protocol3_conformance`, without other plugins and without the configuration
-of the folder it is run in. Exit codes are the suite's: 0 all held, 1 something failed, 4 it could not begin, 10
-something was not determined, 11 the suite itself failed, 12 a known failure did not fail.
+of the folder it is run in. Exit codes are the suite's: 0 all held, 1 something failed, 2 it was ended, 4 it could
+not begin, 10 something was not determined, 11 the suite itself failed, 12 a known failure did not fail.
 """
 
 
