@@ -15,7 +15,7 @@ from protocol3_conformance import baseline, catalogue
 from protocol3_conformance.options import roles_of, target_of, whole_command, with_expiry
 from protocol3_conformance.report import document, writers
 from protocol3_conformance.revision import Revision, UnknownRevision, revision
-from protocol3_conformance.target import EXPIRY, RESTART
+from protocol3_conformance.target import EXPIRY, RESTART, TESTING
 from protocol3_conformance.verdict import Outcome, State, exit_code
 
 ATTACHED = "protocol3_outcome"
@@ -158,6 +158,12 @@ class Recorder:
             yield (
                 f"{len(unreached)} checks need the target to be killed and started again: name commands in "
                 "--target-file, and one process only (no -n)"
+            )
+        target = target_of(self._config)
+        if unseen := [name for name in TESTING if name in target.profiles and not target.claims(name)]:
+            yield (
+                f"{', '.join(unseen)}: claimed, and not judged on a bound service, where all checks would share one "
+                "clock and one list of fault rules; judge a service that serves any scope, without --scope"
             )
         everything = catalogue.everything()
         judged = {outcome.check_id for outcome in self._outcomes}

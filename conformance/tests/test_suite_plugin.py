@@ -186,6 +186,17 @@ def test_unclaimed_profiles_are_not_claimed(run: Callable[..., pytest.RunResult]
     assert run(*checks, options=["--target", obliging_target]).ret == pytest.ExitCode.OK
 
 
+def test_claims_that_a_bound_service_cannot_show_are_told(
+    run: Callable[..., pytest.RunResult], obliging_target: str
+) -> None:
+    """Its checks would share one clock and one list of rules, so nobody judges them; that must not be overlooked."""
+    words = ["--target", obliging_target, "--profile", "core,virtual-time,faults"]
+    line = "virtual-time, faults: claimed, and not judged on a bound service*"
+    bound = run("sample/holds", options=[*words, "--scope", "acme/demo"])
+    bound.stdout.fnmatch_lines([line])
+    run("sample/holds", options=words).stdout.no_fnmatch_line(line)
+
+
 def test_waiting_checks_run_only_when_asked_for(pytester: pytest.Pytester, obliging_target: str) -> None:
     """`--with-expiry`, or their own name."""
     declaration = (
