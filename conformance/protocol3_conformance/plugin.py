@@ -60,6 +60,8 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
+DECIDED = "protocol3"
+"""What the controlling process of xdist hands to the others under this name: options by their names."""
 
 
 def scenario_of(item: Any) -> Scenario | None:
@@ -96,6 +98,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    decided = getattr(config, "workerinput", {}).get(DECIDED, {})
+    for name, value in decided.items():
+        setattr(config.option, name, value)
     choose_seed(config)
     recorder = Recorder(config)
     config.stash[SESSION] = Session(recorder)
@@ -133,6 +138,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         config.option.smoke = not _first_look(shared.recorder, conductor, first if COORDINATOR in target.roles else [])
     finally:
         conductor.stop()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist's processes read the command line anew; what this one has decided since goes along."""
+    node.workerinput[DECIDED] = {name: getattr(node.config.option, name) for name in ("seed", "smoke")}
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -243,9 +244,11 @@ def test_stop_at_the_first_failure(run: Callable[..., pytest.RunResult], obligin
 
 
 def test_with_xdist(run: Callable[..., pytest.RunResult], obliging_target: str, pytester: pytest.Pytester) -> None:
-    """Each process conducts its share; the report has every check once."""
+    """Each process conducts its share by the one seed; the report has every check once."""
     report = pytester.path / "report.json"
-    run("sample/*", options=["--target", obliging_target, "-p", "xdist", "-n", "2", "--report-json", str(report)])
+    words = ["--target", obliging_target, "-p", "xdist", "-n", "2", "--report-json", str(report)]
+    shown = run("sample/*", options=words).stdout.str()
+    assert len(set(re.findall(r"seed (\d+)", shown))) == 1
     checks = [check["id"] for check in json.loads(report.read_text("utf-8"))["checks"]]
     assert sorted(checks) == ["sample/breaks", "sample/fails", "sample/forks-only", "sample/holds", "sample/open"]
 
