@@ -59,6 +59,14 @@ def test_a_broken_rule_is_found_shrunk_and_shown(
     assert right.returncode == 0, right.stdout + right.stderr
 
 
+def test_a_script_that_cannot_be_written_hides_nothing(broken: Callable[[str], str], tmp_path: Path) -> None:
+    taken = tmp_path / "out"
+    taken.write_text("a file stands where the folder would be")
+    outcome = judged(broken("cancel-in-any-scope"), "stateful/two-scopes", exports=taken, patience=SHORT)
+    assert outcome["stateful/two-scopes"].state == State.FAILED
+    assert "--export-dir" in outcome["stateful/two-scopes"].detail
+
+
 def test_the_proxy_itself_breaks_nothing(broken: Callable[[str], str], tmp_path: Path) -> None:
     """The control; and nothing is left behind by histories that hold."""
     outcomes = judged(broken("nothing"), *MACHINES, examples=3, exports=tmp_path / "out")

@@ -22,7 +22,7 @@ WORDS = {f"{word} {side}": often for word, often in EACH.items() for side in SID
 
 def both(operations: Operations) -> Operations:
     """Each operation on one side and then on the other."""
-    return tuple((f"{word} {side}", *numbers) for word, *numbers in operations for side in SIDES)  # type: ignore[misc]
+    return tuple((f"{word} {side}", *numbers) for word, *numbers in operations for side in SIDES)  # type: ignore[misc]  # a starred list has no length
 
 
 NAMING = (

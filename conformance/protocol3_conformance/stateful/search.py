@@ -198,6 +198,14 @@ def reported(lab: Lab, found: Found) -> AssertionError:
     lab.transcript.exchanges[:] = found.exchanges
     if isinstance(found.error, Difference):
         told = str(found.error)
-        path = script.export(lab.target.exports, lab.check_id, f"Found by {lab.check_id}.", told, found.calls)
-        found.error.add_note(f"{path} sends these calls again: python3 {path} {lab.target.endpoint.url}")
+        found.error.add_note(_exported(lab, told, found.calls))
     return found.error
+
+
+def _exported(lab: Lab, told: str, calls: list[Call]) -> str:
+    """Where the script lies; or that it cannot be written, which must not hide the failure itself."""
+    try:
+        path = script.export(lab.target.exports, lab.check_id, f"Found by {lab.check_id}.", told, calls)
+    except OSError as error:
+        return f"no script of these calls: {error}; name a folder with --export-dir"
+    return f"{path} sends these calls again: python3 {path} {lab.target.endpoint.url}"
