@@ -2,15 +2,15 @@
 
     python tools/run_conformance.py [--break NAME] [--bound] [--test-controls] [--orders] [--only-serve]
                                     [--database-url URL] [--processes N] [PYTEST ARGUMENTS …]
-    python tools/run_conformance.py --restarts [--test-controls] […]
+    python tools/run_conformance.py --restarts [--test-controls] [--worker HELPER] […]
     python tools/run_conformance.py --runtime HELPER [PYTEST ARGUMENTS …]
     python tools/run_conformance.py --worker HELPER [PYTEST ARGUMENTS …]
 
 The exit code is pytest's. `--break` puts the breaking proxy in front, `--bound` binds the server to one scope,
 `--test-controls` offers and claims the testing profiles, so that hardly anything waits in real time, `--only-serve`
 prints the URL and serves until standard input ends. `--restarts` keeps the data in a folder and names commands that
-kill the server and start it again, so that it really dies at the crash points. All checks score, those after the
-revision too.
+kill the server and start it again, so that it really dies at the crash points; with `--worker` server and worker are
+also judged together, on one program store. All checks score, those after the revision too.
 
 `--database-url` judges a coordinator on a PostgreSQL that runs already, `--processes` several coordinators on one
 database, behind an address that gives each new connection to the next of them; those do not claim faults.
@@ -108,8 +108,8 @@ def coordinator(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 @contextmanager
-def restartable(*, controls: bool) -> Iterator[str]:
-    """The target file of a fresh coordinator that can be killed and started again."""
+def restartable(*, controls: bool, worker: str | None) -> Iterator[str]:
+    """The target file of a fresh coordinator that can be killed and started again, and of a worker beside it."""
     with temporary_folder("conformance") as folder:
         export = protocol3("fixtures", "export", str(folder))
         subprocess.run(export, check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
@@ -118,9 +118,10 @@ def restartable(*, controls: bool) -> Iterator[str]:
         serve = protocol3(*system.coordinator("--log-level", "warning", *testing))
         served = [sys.executable, str(ROOT / "tools" / "served.py")]
         commands = {"start": [*served, "start", str(folder), *serve], "kill": [*served, "kill", str(folder)]}
-        told = [f"{name} = {json.dumps(shlex.join(words))}" for name, words in commands.items()]
+        lines = {name: shlex.join(words) for name, words in commands.items()} | ({"worker": worker} if worker else {})
+        told = [f"{name} = {json.dumps(line)}" for name, line in lines.items()]
         file = folder / "target.toml"
-        file.write_text("\n".join([f'url = "{system.url}"', "[commands]", *told, ""]))
+        file.write_text("\n".join([f'url = "{system.url}"', f'store = "{folder}/store"', "[commands]", *told, ""]))
         try:
             subprocess.run(commands["start"], check=True, env=ENVIRONMENT)
             yield str(file)
@@ -204,17 +205,20 @@ def main() -> int:
     parser.add_argument("--runtime", metavar="HELPER", help="judge program processes: ours, or a release")
     parser.add_argument("--worker", metavar="HELPER", help="judge our worker with this helper: ours, or a release")
     arguments, pytest_arguments = parser.parse_known_args()
+    # Rules strike in the process that received them (TST-020), so several behind one address cannot claim them.
+    claimed = CLAIMED if arguments.processes > 1 else f"{CLAIMED},faults"
+    profile = ["--profile", claimed, "--with-expiry"] if arguments.test_controls else []
+    if arguments.restarts:
+        with ExitStack() as stack:
+            helper = arguments.worker
+            worker = worker_command(stack.enter_context(bootstrap_of(helper))) if helper else None
+            file = stack.enter_context(restartable(controls=arguments.test_controls, worker=worker))
+            return judge(ROOT / "conformance", "--target-file", file, *profile, *pytest_arguments)
     if helper := arguments.runtime or arguments.worker:
         with bootstrap_of(helper) as bootstrap:
             runtime = ["--runtime-command", runtime_command(bootstrap)] if arguments.runtime else []
             worker = ["--worker-command", worker_command(bootstrap)] if arguments.worker else []
             return judge(ROOT / "conformance", *runtime, *worker, *pytest_arguments)
-    # Rules strike in the process that received them (TST-020), so several behind one address cannot claim them.
-    claimed = CLAIMED if arguments.processes > 1 else f"{CLAIMED},faults"
-    profile = ["--profile", claimed, "--with-expiry"] if arguments.test_controls else []
-    if arguments.restarts:
-        with restartable(controls=arguments.test_controls) as file:
-            return judge(ROOT / "conformance", "--target-file", file, *profile, *pytest_arguments)
     with target(arguments) as url:
         if arguments.only_serve:
             sys.stdout.write(f"{url}\n")

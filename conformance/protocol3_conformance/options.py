@@ -62,6 +62,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "ID@VERSION",
         "help": f"a program that the service's store resolves (default: {DEFAULT_PROGRAM})",
     },
+    "--store": {
+        "metavar": "FOLDER",
+        "help": "the folder of the service's program store, where checks of service and worker together may publish",
+    },
     "--patience": {
         "metavar": "FACTOR",
         "type": float,
@@ -181,9 +185,16 @@ def target_of(config: pytest.Config) -> Target:
         version=option.target_version or described.get("version"),
         commands=described.get("commands", {}),
         power=_power(config, described),
+        store=_store(option.store or described.get("store")),
         runtime=runtime,
         worker=worker,
     )
+
+
+def _store(folder: str | None) -> Path | None:
+    if folder is not None and not Path(folder).is_dir():
+        raise pytest.UsageError(f"--store {folder}: there is no such folder")
+    return Path(folder).absolute() if folder is not None else None
 
 
 def roles_of(config: pytest.Config) -> frozenset[str]:
@@ -238,6 +249,7 @@ def base_command(config: pytest.Config) -> str:
         "--profile",
         "--scope",
         "--program",
+        "--store",
         "--patience",
         "--baseline",
         "--known-flaky",

@@ -9,6 +9,7 @@ import platform
 import textwrap
 import zipfile
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ def manifest(number: int, python: str, protocol: int = 3) -> dict[str, Any]:
         "handler": "program:handle",
         "platform": host(),
     }
+
+
+def laboratory() -> str:
+    """The source of the program that runs the code which a check sends it."""
+    return files(__package__).joinpath("fixtures/laboratory/program.py").read_text(encoding="utf-8")
 
 
 def publish(store: Path, source: str, document: Mapping[str, Any]) -> dict[str, Any]:

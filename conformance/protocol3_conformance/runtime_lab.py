@@ -9,10 +9,10 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from protocol3_conformance import publication
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.roles.program import Program, Reply, accepted, activation
 from protocol3_conformance.target import Target
@@ -129,8 +129,7 @@ class RuntimeLab:
         """A warm process that runs the code that is sent; a new one when the last has ended."""
         program = self._warm.get(protocol)
         if program is None or not program.process.usable:
-            source = files(__package__).joinpath("fixtures/laboratory/program.py")
-            program = self.start(source.read_text(encoding="utf-8"), protocol=protocol)
+            program = self.start(publication.laboratory(), protocol=protocol)
             self._warm[protocol] = await program.ready()
         return program
 

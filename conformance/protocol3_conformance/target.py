@@ -24,9 +24,15 @@ CLAIMABLE = (*PROFILES[1:], *TESTING)
 COORDINATOR, WORKER, RUNTIME = ROLES = ("coordinator", "worker", "runtime")
 """What can be judged: a service at a URL, a worker or a program process started by a command."""
 
-CONDITIONS = FIXED_SCOPE, ANY_SCOPE, EXPIRY, RESTART = ("fixed-scope", "any-scope", "expiry", "restart")
+CONDITIONS = FIXED_SCOPE, ANY_SCOPE, EXPIRY, RESTART, TOGETHER = (
+    "fixed-scope",
+    "any-scope",
+    "expiry",
+    "restart",
+    "together",
+)
 """Conditions of the run beside the profiles: whether one scope is served, whether leases may run out meanwhile, whether
-the target can be killed and started again."""
+the target can be killed and started again, whether a service and a worker are named with a store that both read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +78,9 @@ class Target:
     `scope` is its fixed (tenant, namespace), or None when it serves any scope. `program` is an ID and version that its
     program store resolves. `queue` begins the names of all queues. `name` and `version` are what its owner says of it.
     `commands` are those of its description; `power` those that kill it and start it again, None where they do not
-    suffice. `examples` is how many histories each stateful check plays, `exports` the folder for scripts of those that
-    fail. `run` tells this run's names apart from those of every other run.
+    suffice. `store` is the folder of its program store, if the suite may publish there. `examples` is how many
+    histories each stateful check plays, `exports` the folder for scripts of those that fail. `run` tells this run's
+    names apart from those of every other run.
     """
 
     endpoint: Endpoint
@@ -91,6 +98,7 @@ class Target:
     version: str | None = None
     commands: Mapping[str, str] = field(default_factory=dict)
     power: Power | None = None
+    store: Path | None = None
     runtime: RuntimeCommand | None = None
     worker: WorkerCommand | None = None
     run: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -128,6 +136,8 @@ class Target:
             return (self.scope is not None) == (profile == FIXED_SCOPE)
         if profile == RESTART:
             return self.power is not None
+        if profile == TOGETHER:
+            return {COORDINATOR, WORKER} <= self.roles and self.store is not None
         if profile == VIRTUAL_TIME:
             return self.moves_time
         if profile == FAULTS:

@@ -10,7 +10,6 @@ import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +123,7 @@ class WorkerLab:
     def laboratory(self) -> dict[str, Any]:
         """The descriptor of the program that runs the code that is sent."""
         if self._laboratory is None:
-            source = files(__package__).joinpath("fixtures/laboratory/program.py")
-            self._laboratory = self.publish(source.read_text(encoding="utf-8"))
+            self._laboratory = self.publish(publication.laboratory())
         return self._laboratory
 
     def blob(self, descriptor: dict[str, Any]) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from jsonschema import Draft202012Validator
 
 from protocol3_conformance import target_file
 from protocol3_conformance.__main__ import main
-from protocol3_conformance.target import PROFILES
+from protocol3_conformance.commands import WorkerCommand
+from protocol3_conformance.target import NOWHERE, PROFILES, TOGETHER, Patience, Target
+from protocol3_conformance.wire.peer import Endpoint
 
 pytest_plugins = ["pytester"]
 PLUGIN = ["-p", "protocol3_conformance.plugin", "-p", "no:cacheprovider", "--revision", "all"]
@@ -64,6 +67,7 @@ def test_init_writes_it_once(tmp_path: Path) -> None:
         ('adress = "http://h"', "*target.toml: the file: *adress*"),
         ('profiles = ["forks"]', "*target.toml: profiles: *core*"),
         ("patience = 0", "*target.toml: patience: *"),
+        ('url = "http://h"\nstore = "nowhere"', "*--store nowhere: there is no such folder*"),
         ('scope = { tenant = "a" }', "*target.toml: scope*"),
         ('url = "https://h"', "*'https://h' is not of the form http://HOST:PORT*"),
         ('profiles = ["core", "forkz"]\nurl = "http://h"', "*forkz is not one of core*"),
@@ -105,3 +109,19 @@ def test_the_file_describes_the_target(told: Callable[..., pytest.RunResult]) ->
 def test_an_option_goes_before_the_file(told: Callable[..., pytest.RunResult]) -> None:
     options = ("--profile", "core", "--scope", "a/b", "--program", "q@2", "--patience", "2", "--concurrency", "1")
     assert "(['core'], ('a', 'b'), 'q@2', 2.0, 1) mine" in told(*options).stdout.str()
+
+
+def test_service_and_worker_are_judged_together_where_both_and_their_store_are_named(tmp_path: Path) -> None:
+    whole = Target(
+        endpoint=Endpoint.parse("http://h:1"),
+        profiles=frozenset({"core"}),
+        scope=None,
+        program=("p", "1"),
+        patience=Patience(),
+        seed=1,
+        worker=WorkerCommand.parse("true {server} {tenant} {namespace} {queue} {store} {cache}"),
+        store=tmp_path,
+    )
+    assert whole.claims(TOGETHER)
+    lacking = (replace(whole, endpoint=NOWHERE), replace(whole, worker=None), replace(whole, store=None))
+    assert not any(target.claims(TOGETHER) for target in lacking)

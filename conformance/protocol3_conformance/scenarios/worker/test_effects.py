@@ -5,36 +5,12 @@ from __future__ import annotations
 import signal
 
 from protocol3_conformance.roles.coordinator import COMMITS, Attempt, losing, refusing
+from protocol3_conformance.scenarios.effects import EXPECTED, code
 from protocol3_conformance.scenarios.worker import worker_check
 from protocol3_conformance.wire.pipes import Process
 from protocol3_conformance.worker_lab import WorkerLab
 
-CODE = """
-import http.client, os, pathlib, time
-attempt = event["ldgattemptno"]
-
-def effect():
-    {before_effect}
-    sink = http.client.HTTPConnection({host!r}, {port}, timeout=20)
-    sink.request("POST", f"/{{event['ldgworkflowid']}}/{step}/{{attempt}}")
-    assert sink.getresponse().status == 200
-    {before_record}
-    return "paid"
-
-paid = await ctx.local("pay", effect)
-{after_record}
-return ctx.complete(paid)
-"""
 DIES = "os.kill(os.getpid(), 9)"
-EXPECTED = {"before_effect": {2: 1}, "before_record": {1: 1, 2: 1}, "after_record": {1: 1}}
-"""Effects by attempt when the first one dies there: only what was not recorded is done again (HLP-056)."""
-
-
-def code(lab: WorkerLab, step: str, **places: str) -> str:
-    """A handler with one step and one effect; at the places given its first attempt does this."""
-    host, port = lab.effects.address
-    acts = {place: f"if attempt == 1: {places[place]}" if place in places else "pass" for place in EXPECTED}
-    return CODE.format(host=host, port=port, step=step, **acts)
 
 
 async def second(lab: WorkerLab, first: Attempt) -> None:
@@ -56,7 +32,7 @@ async def test_program_dies(lab: WorkerLab) -> None:
     worker = lab.worker()
     for place, expected in EXPECTED.items():
         with lab.case(place):
-            first = await lab.activation(code(lab, place, **{place: DIES}))
+            first = await lab.activation(code(lab.effects, place, **{place: DIES}))
             assert await lab.coordinator.settled(first) == ("runtime", "execution", True)
             await second(lab, first)
             assert lab.effects.of(place) == expected
@@ -70,7 +46,7 @@ async def test_worker_dies(lab: WorkerLab) -> None:
     for number, (place, expected) in enumerate(EXPECTED.items(), 1):
         with lab.case(place):
             stays = f"pathlib.Path({str(lab.mark(place))!r}).write_text(str(os.getpid())); time.sleep(60)"
-            first = await lab.activation(code(lab, place, **{place: stays}))
+            first = await lab.activation(code(lab.effects, place, **{place: stays}))
             await lab.reached(worker, place)
             worker.signal(signal.SIGKILL)
             await worker.ended()
@@ -86,7 +62,7 @@ async def test_record_unanswered(lab: WorkerLab) -> None:
     """While a record has no answer it is sent again, and the effect is not done again."""
     worker = lab.worker()
     lab.coordinator.script(COMMITS, losing, *refusing("unavailable"), losing)
-    attempt = await lab.activation(code(lab, "pay"))
+    attempt = await lab.activation(code(lab.effects, "pay"))
     assert (await lab.coordinator.settled(attempt))[0] == "success"
     sent = lab.coordinator.bodies(COMMITS)
     assert (len(sent), len(set(sent))) == (4, 1)
