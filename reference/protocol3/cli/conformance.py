@@ -17,6 +17,7 @@ HELP: Final = """Judge any coordinator of runtime protocol 3 over its wire.
   protocol3 conformance --target http://127.0.0.1:8080 --smoke
   protocol3 conformance init                             write target.toml, a description of the target
   protocol3 conformance --target-file target.toml --report-html report.html
+  protocol3 conformance watch src --target http://127.0.0.1:8080 --smoke     again after every change below src
   protocol3 conformance --list
   protocol3 conformance --explain TASK-104
   protocol3 conformance --options                        every option, those of pytest included
@@ -41,6 +42,8 @@ def command_line(words: tuple[str, ...]) -> list[str]:
     """The command of the suite's process."""
     if words[:1] == ("init",):
         return [sys.executable, "-m", SUITE, *words]
+    if words[:1] == ("watch",):
+        return [sys.executable, "-m", SUITE, *words[:2], *(command_line(words[2:]) if words[2:] else ())]
     asked = ["--help" if word == "--options" else word for word in words]
     alone = ["-c", os.devnull, "--rootdir", str(Path.cwd()), "-p", "no:cacheprovider"]
     plugins = ["-p", f"{SUITE}.plugin", *(["-p", "xdist"] if find_spec("xdist") else [])]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from protocol3.cli.conformance import command_line
+from protocol3.cli.conformance import SUITE, command_line
 from protocol3.cli.root import root
 from protocol3.contract.models.common import ProgramRef
 from protocol3.programs.errors import ProgramError
@@ -55,6 +55,15 @@ def test_init_writes_a_description_that_the_suite_reads(tmp_path: Path) -> None:
     assert 'url = "http://127.0.0.1:8080"' in (tmp_path / "target.toml").read_text()
     assert run(tmp_path, "init").returncode == 2
     assert run(tmp_path, "--target-file", "target.toml", "--list", "-q").returncode == 0
+
+
+def test_watch_runs_what_would_run_without_it(tmp_path: Path) -> None:
+    run_once = command_line(("--target", "http://h", "--smoke"))
+    assert command_line(("watch", "src", "--target", "http://h", "--smoke"))[1:5] == ["-m", SUITE, "watch", "src"]
+    assert command_line(("watch", "src", "--target", "http://h", "--smoke"))[5:] == run_once
+    missing = run(tmp_path, "watch", "nowhere", "--smoke")
+    assert (missing.returncode, "'nowhere' does not exist" in missing.stderr) == (2, True)
+    assert run(tmp_path, "watch").returncode == 2
 
 
 def test_words_are_handed_on() -> None:
