@@ -171,11 +171,6 @@ INVALID_SHAPE: dict[str, Frame] = {
     "parent alone": {"parent_workflow_id": "p"},
     "root alone": {"root_workflow_id": "r"},
     "null lineage": {"parent_workflow_id": None, "root_workflow_id": None},
-    "null lineage of a root": {
-        "parent_workflow_id": None,
-        "root_workflow_id": None,
-        "invoke": {"event": {"ldgparentworkflowid": ..., "ldgrootworkflowid": ...}},
-    },
     "own parent": {"parent_workflow_id": "wf_1", "root_workflow_id": "r"},
     "own root": {"parent_workflow_id": "p", "root_workflow_id": "wf_1"},
 }
