@@ -193,6 +193,7 @@ def test_the_first_look_is_small_and_touches_every_quick_subject() -> None:
         "refusals",
         "trouble",
         "stateful",
+        "together",
         "waiting",
     }
     assert subjects - {name.partition("/")[0] for name in SMOKE} <= deeper

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -45,7 +44,7 @@ def watched(source: Path, runs: Path, code: str = "0") -> Iterator[Callable[[], 
     try:
         yield lambda: runs.read_text().count("run") if runs.exists() else 0
     finally:
-        watching_it.send_signal(signal.SIGINT)
+        watching_it.terminate()  # a test run in the background ignores SIGINT, and its children with it
         watching_it.wait(SECONDS)
 
 
