@@ -213,7 +213,8 @@ def main() -> int:
             helper = arguments.worker
             worker = worker_command(stack.enter_context(bootstrap_of(helper))) if helper else None
             file = stack.enter_context(restartable(controls=arguments.test_controls, worker=worker))
-            return judge(ROOT / "conformance", "--target-file", file, *profile, *pytest_arguments)
+            described = ["--target-file", file, *identity(None)]
+            return judge(ROOT / "conformance", *described, *profile, *pytest_arguments)
     if helper := arguments.runtime or arguments.worker:
         with bootstrap_of(helper) as bootstrap:
             runtime = ["--runtime-command", runtime_command(bootstrap)] if arguments.runtime else []

@@ -154,12 +154,13 @@ class Recorder:
                 yield f"failed, not scored by revision {self._revision.name}: {outcome.check_id}"
         for check_id in self._stale:
             yield f"known failure that did not fail: {check_id}; take it out of {self._config.option.baseline}"
-        if unreached := [one for one in self._outcomes if RESTART in one.profiles and one.state is State.NOT_CLAIMED]:
+        target = target_of(self._config)
+        unreached = [one for one in self._outcomes if RESTART in one.profiles and one.state is State.NOT_CLAIMED]
+        if unreached and not target.claims(RESTART):
             yield (
-                f"{len(unreached)} checks need the target to be killed and started again: name commands in "
+                f"the target must be killed and started again for {len(unreached)} of the checks: name commands in "
                 "--target-file, and one process only (no -n)"
             )
-        target = target_of(self._config)
         if unseen := [name for name in TESTING if name in target.profiles and not target.claims(name)]:
             yield (
                 f"{', '.join(unseen)}: claimed, and not judged on a bound service, where all checks would share one "
