@@ -50,6 +50,30 @@ def test_document(vector: dict[str, Any]) -> None:
     assert canonical(value).decode() == vector["canonical"]
 
 
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (b'"\xff"', "JSON-003"),
+        (b"\xef\xbb\xbf1", "JSON-004"),
+        (b"1 2", "JSON-001"),
+        (b"[1,]", "JSON-005"),
+        (b'{"a":[{"k":1,"\\u006b":1}]}', "JSON-006"),
+        (b'"\t"', "JSON-009"),
+        (b'"\\x"', "JSON-010"),
+        (b'"\\ud800"', "JSON-011"),
+        (b'"\\ud800"', "TXT-008"),
+        (b"18446744073709551616", "JSON-020"),
+        (b"1e400", "JSON-024"),
+        (b"+1", "JSON-026"),
+    ],
+)
+def test_the_rule_that_is_broken(body: bytes, rule: str) -> None:
+    """So that a target which takes such a body is told by which rule it should not."""
+    with pytest.raises(InvalidJson) as caught:
+        decode(body)
+    assert rule in caught.value.rules
+
+
 @pytest.mark.parametrize("vector", VECTORS["depth"], ids=lambda vector: vector["id"])
 def test_depth(vector: dict[str, Any]) -> None:
     """JSON-030, JSON-031."""

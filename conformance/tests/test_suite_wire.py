@@ -14,6 +14,7 @@ from protocol3_conformance.wire.exchange import RequestIds
 from protocol3_conformance.wire.faults import TransportFault, Violation
 from protocol3_conformance.wire.http import chunked
 from protocol3_conformance.wire.peer import Endpoint, Peer
+from protocol3_conformance.wire.routes import BY_METHOD_AND_PATH
 from protocol3_conformance.wire.strict_json import encode
 
 JSON = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Request-Id", "r")]
@@ -248,3 +249,16 @@ def test_texts_of_an_observed_step(member: str, value: str, taken: bool) -> None
     """DLV-091: no control characters and not empty, but no identifiers either."""
     with nullcontext() if taken else pytest.raises(Violation):
         OBSERVED_STEP(STEP | {member: value}, "reply")
+
+
+@pytest.mark.parametrize(
+    ("sent", "rule"),
+    [({**SCOPE, "region": "x"}, "JSON-080"), ({**SCOPE, "tenant_id": "other"}, "DLV-001"), (SCOPE, None)],
+)
+def test_a_member_that_was_dropped_should_have_been_refused(sent: Any, rule: str | None) -> None:
+    """What a reply lacks of a fixed object of its request is no fault of the reply."""
+    echo = BY_METHOD_AND_PATH["POST", "/v1/worker-sessions"].echo
+    session = {"queue": "q", "concurrency": 1}
+    with pytest.raises(Violation) if rule else nullcontext() as failure:
+        echo({**session, "scope": sent}, {**session, "scope": SCOPE})
+    assert failure is None or failure.value.rules == (rule,)

@@ -19,7 +19,8 @@ Act = Callable[[], Awaitable[Any]]
 class Side:
     """One operation. `path` is the route of its command; `step`: what decides in the end, where not the command itself.
 
-    `locks` is False for what never holds records, such as a read: it comes first by ending first.
+    `locks` is False for what never holds records, such as a read: it comes first by ending first. `moves_time`: it
+    advances the clock, which waits for what is at `written` (TST-022).
     """
 
     name: str
@@ -27,6 +28,7 @@ class Side:
     path: str
     step: str | None = None
     locks: bool = True
+    moves_time: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +44,21 @@ async def free(contest: Contest) -> None:
     await contest.judge(*await asyncio.gather(*(side.act() for side in contest.sides)))
 
 
-async def forced(lab: Lab, contest: Contest, first: int) -> str:
-    """One side holds its records until the other has come as well; what the judge saw."""
+def places(contest: Contest, first: int) -> tuple[str, ...]:
+    """Where the first side can be held while the other comes. At `written` the other finds what was before."""
+    leader, follower = contest.sides[first], contest.sides[1 - first]
+    return ("locked", "written") if leader.locks and not follower.moves_time else ("locked",)
+
+
+async def forced(lab: Lab, contest: Contest, first: int, place: str) -> str:
+    """One side holds its records at this place until the other has come as well; what the judge saw."""
     leader, follower = contest.sides[first], contest.sides[1 - first]
     controls = lab.controls
     if not leader.locks:
         led = await leader.act()
         answers = [led, await follower.act()]
     else:
-        hold = await controls.rule(leader.step or leader.path, HOLD, "locked")
+        hold = await controls.rule(leader.step or leader.path, HOLD, place)
         leading = asyncio.ensure_future(leader.act())
         await controls.until_held(hold)
         came = await controls.rule(follower.path, PASS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -109,6 +110,16 @@ class Coordinator:
     def times(self, path: str) -> list[float]:
         """When the requests of a route began, in milliseconds."""
         return [one.started_ms for one in self.transcript.exchanges if one.path == path]
+
+    def replied(self, path: str, before: float = math.inf) -> float:
+        """When the last reply of a route up to a moment was sent: what the worker does upon it comes later, however
+        long a request is on its way.
+        """
+        return max(
+            one.ended_ms
+            for one in self.transcript.exchanges
+            if one.path == path and one.ended_ms is not None and one.ended_ms < before
+        )
 
     async def until(self, what: str, condition: Callable[[], Any], seconds: float | None = None) -> None:
         """Wait for a condition that exchanges change."""

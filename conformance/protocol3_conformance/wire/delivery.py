@@ -133,7 +133,8 @@ def assignment_relations(assignment: dict[str, Any], at: str) -> None:
     require(named == invoked, at, f"owner {named} and event {invoked} differ", "DLV-040")
     require(owner["generation"] == event["ldgattemptno"], at, "generation is not the attempt number", "DLV-040")
     activation = assignment.get("workflow_activation_id")
-    require(activation == event.get("ldgactivationid"), at, "activation ids of assignment and event differ", "ACT-010")
+    invoked = event.get("ldgactivationid")
+    require(activation == invoked, at, "activation ids of assignment and event differ", "ACT-010", "TRC-022")
 
 
 ASSIGNMENT = record(

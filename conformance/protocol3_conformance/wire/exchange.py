@@ -145,4 +145,5 @@ def _request(exchange: Exchange) -> Any:
     try:
         return decode(exchange.body)
     except InvalidJson as error:
-        raise Violation(exchange.path, f"status 200 for a body that is no JSON: {error}", "HTTP-019") from None
+        at, why = exchange.path, f"status 200 for a body that is no JSON: {error}"
+        raise Violation(at, why, "HTTP-019", *error.rules) from None

@@ -26,6 +26,13 @@ class Route:
 
 
 def _equal(reply: JsonValue, request: JsonValue, what: str, *rules: str) -> None:
+    if isinstance(request, dict) and isinstance(reply, dict) and request.keys() > reply.keys():
+        rules = ("JSON-080",)  # not of the reply: a member that nobody knows was taken, and left out
+    _same(reply, request, what, *rules)
+
+
+def _same(reply: JsonValue, request: JsonValue, what: str, *rules: str) -> None:
+    """Of application JSON, where any member may stand."""
     require(bool(same(reply, request)), what, f"reply says {brief(reply)}, the request said {brief(request)}", *rules)
 
 
@@ -42,6 +49,7 @@ def _submission(request: Any, reply: Any) -> None:
     """CLI-051…054: what was sent comes back, number classes included."""
     _equal(reply["idempotency_key"], request["idempotency_key"], "reply.idempotency_key", "CLI-051")
     sent = {name: value for name, value in request["input"].items() if name != "correlation_key"}
+    _same(reply["input"]["data"], sent.pop("data"), "reply.input.data", "CLI-053", "TASK-037")
     for name, value in sent.items():
         _equal(reply["input"][name], value, f"reply.input.{name}", "CLI-053", "TASK-037")
     _equal(reply["input"].get("correlation_key"), request["input"].get("correlation_key"), "correlation_key", "CLI-054")
@@ -76,7 +84,8 @@ def _page(query: Any, reply: Any) -> None:
     """CLI-072…075."""
     limit = _number(query.get("limit", str(bound("DEFAULT_TASK_PAGE"))))
     items = reply["items"]
-    require(len(items) <= limit, "reply.items", f"{len(items)} items, limit {limit}", "DISC-011", "CLI-072")
+    bounded = ("DISC-011",) if "limit" in query else ("DISC-025", "HTTP-056")
+    require(len(items) <= limit, "reply.items", f"{len(items)} items, limit {limit}", *bounded, "CLI-072")
     for item in items:
         _equal(item["scope"], _scope(query), "reply.items[].scope", "DISC-010", "CLI-072")
         for name in ("state", "queue", "correlation_key"):
@@ -84,7 +93,7 @@ def _page(query: Any, reply: Any) -> None:
                 _equal(item[name], query[name], f"reply.items[].{name}", "DISC-007", "CLI-074")
         since, until = _number(query.get("submitted_from", "0")), query.get("submitted_until")
         inside = since <= item["submitted_at"] and (until is None or item["submitted_at"] < _number(until))
-        require(inside, "reply.items[].submitted_at", "is outside the requested range", "DISC-007", "CLI-074")
+        require(inside, "reply.items[].submitted_at", "is outside the requested range", "DISC-026", "CLI-074")
     cursor = reply["next_cursor"]
     require(cursor is None or len(items) == limit, "reply.next_cursor", "on a page not full", "DISC-012", "CLI-075")
     advances = cursor is None or cursor != query.get("cursor")

@@ -137,9 +137,9 @@ class Server:
     def _reply(self, exchange: Exchange, raw: Raw, body: bytes, writer: asyncio.StreamWriter) -> None:
         fields = (*raw.headers, ("Request-Id", f"r{next(self._numbers)}"), ("Content-Length", str(len(body))))
         lines = [f"HTTP/1.1 {raw.status} X", *(f"{name}: {value}" for name, value in fields), "", ""]
-        writer.write("\r\n".join(lines).encode("latin-1") + body)
         exchange.reply = Reply(status=raw.status, headers=fields, body=body, keeps_connection=True)
-        exchange.ended_ms = self.now_ms()
+        exchange.ended_ms = self.now_ms()  # before the peer can act upon it
+        writer.write("\r\n".join(lines).encode("latin-1") + body)
 
 
 def reply(value: JsonValue, status: int = 200) -> Raw:

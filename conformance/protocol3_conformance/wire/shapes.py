@@ -25,20 +25,30 @@ def brief(value: JsonValue, size: int = 120) -> str:
 
 
 def record(
-    members: Mapping[str, Check], *, optional: Mapping[str, Check] | None = None, rules: Iterable[Rule] = ()
+    members: Mapping[str, Check],
+    *,
+    optional: Mapping[str, Check] | None = None,
+    rules: Iterable[Rule] = (),
+    closed: Iterable[str] = (),
+    exact: Iterable[str] = (),
 ) -> Check:
-    """An object with exactly these members, then rules that relate them."""
+    """An object with exactly these members, then rules that relate them.
+
+    `closed` are requirements that forbid others, `exact` those that demand these as well.
+    """
     known = {**members, **(optional or {})}
     left_out = {name for name, check in (optional or {}).items() if not _takes_null(check)}
     relations = tuple(rules)
+    no_less = ("CLI-023", *exact)
+    no_others = (*no_less, *closed)
 
     def check(value: JsonValue, at: str) -> None:
         if not isinstance(value, dict):
             raise Violation(at, f"expected an object, came {brief(value)}", "CLI-023")
         if missing := [name for name in members if name not in value]:
-            raise Violation(at, f"members are missing: {', '.join(missing)}", "CLI-023")
+            raise Violation(at, f"members are missing: {', '.join(missing)}", *no_less)
         if extra := [name for name in value if name not in known]:
-            raise Violation(at, f"members that do not belong here: {', '.join(extra)}", "CLI-023")
+            raise Violation(at, f"members that do not belong here: {', '.join(extra)}", *no_others)
         for name, item in value.items():
             if item is None and name in left_out:
                 raise Violation(f"{at}.{name}", "is null; a member that is absent must be left out", "CLI-023")

@@ -29,8 +29,16 @@ SCANNER_DEPTH = 200
 """Deeper documents are refused unread; every depth limit of the contract lies far below."""
 
 
+GRAMMAR = ("JSON-001", "JSON-005", "JSON-026")
+"""What forbids bytes that the grammar does not have."""
+
+
 class InvalidJson(ValueError):
-    """The bytes are not one JSON value of the strict profile."""
+    """The bytes are not one JSON value of the strict profile. `rules` are the requirements that say so."""
+
+    def __init__(self, why: str, *rules: str) -> None:
+        super().__init__(why)
+        self.rules = rules
 
 
 def decode(body: bytes) -> JsonValue:
@@ -38,12 +46,14 @@ def decode(body: bytes) -> JsonValue:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidJson(f"not UTF-8 at byte {error.start}") from None
+        raise InvalidJson(f"not UTF-8 at byte {error.start}", "JSON-003") from None
+    if text.startswith("\ufeff"):
+        raise InvalidJson("a byte order mark (offset 0)", "JSON-004")
     scanner = _Scanner(text)
     value, end = scanner.value(scanner.skip(0), 0)
     end = scanner.skip(end)
     if end != len(text):
-        raise InvalidJson(f"more than one value (offset {end})")
+        raise InvalidJson(f"more than one value (offset {end})", "JSON-001")
     return value
 
 
@@ -53,8 +63,8 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def fail(self, at: int, why: str) -> InvalidJson:
-        return InvalidJson(f"{why} (offset {at})")
+    def fail(self, at: int, why: str, *rules: str) -> InvalidJson:
+        return InvalidJson(f"{why} (offset {at})", *(rules or GRAMMAR))
 
     def skip(self, at: int) -> int:
         found = WHITESPACE.match(self.text, at)
@@ -69,7 +79,7 @@ class _Scanner:
             return self.string(at + 1)
         if first in ("{", "["):
             if depth >= SCANNER_DEPTH:
-                raise self.fail(at, "too deep")
+                raise self.fail(at, "too deep", "JSON-033")
             return self.members(at + 1, depth + 1) if first == "{" else self.elements(at + 1, depth + 1)
         if first in LITERALS and first:
             word, value = LITERALS[first]
@@ -99,7 +109,7 @@ class _Scanner:
         while True:
             name, behind = self.string(self.expect(at, '"'))
             if name in members:
-                raise self.fail(at, "repeated member name")
+                raise self.fail(at, "repeated member name", "JSON-006")
             at = self.skip(self.expect(self.skip(behind), ":"))
             members[name], at = self.value(at, depth)
             at = self.skip(at)
@@ -124,7 +134,7 @@ class _Scanner:
             if stop == '"':
                 return "".join(pieces), at + 1
             if stop != "\\":
-                raise self.fail(at, "raw control character or end inside a string")
+                raise self.fail(at, "raw control character or end inside a string", "JSON-009")
             piece, at = self.escape(at + 1)
             pieces.append(piece)
 
@@ -134,21 +144,21 @@ class _Scanner:
         if letter in UNESCAPE and letter:
             return UNESCAPE[letter], at + 1
         if letter != "u":
-            raise self.fail(at, "unknown escape")
+            raise self.fail(at, "unknown escape", "JSON-010")
         unit, at = self.hex4(at + 1)
         if not 0xD800 <= unit <= 0xDFFF:
             return chr(unit), at
         if unit > 0xDBFF or self.text[at : at + 2] != "\\u":
-            raise self.fail(at, "lone surrogate escape")
+            raise self.fail(at, "lone surrogate escape", "JSON-011", "TXT-008")
         low, behind = self.hex4(at + 2)
         if not 0xDC00 <= low <= 0xDFFF:
-            raise self.fail(at, "lone surrogate escape")
+            raise self.fail(at, "lone surrogate escape", "JSON-011", "TXT-008")
         return chr(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)), behind
 
     def hex4(self, at: int) -> tuple[int, int]:
         found = HEX4.match(self.text, at)
         if not found:
-            raise self.fail(at, "four hexadecimal digits expected")
+            raise self.fail(at, "four hexadecimal digits expected", "JSON-010")
         return int(found[0], 16), at + 4
 
     def number(self, at: int) -> tuple[int | float, int]:
@@ -159,11 +169,11 @@ class _Scanner:
         if found[1] is None and found[2] is None and digits != "-0":
             # 20 characters hold every integer of the profile; longer ones must not reach int().
             if len(digits) > 20 or not MIN_INTEGER <= int(digits) <= MAX_INTEGER:
-                raise self.fail(at, "integer out of range")
+                raise self.fail(at, "integer out of range", "JSON-020")
             return int(digits), found.end()
         number = float(digits)
         if number in (float("inf"), float("-inf")):
-            raise self.fail(at, "number too large")
+            raise self.fail(at, "number too large", "JSON-024")
         return number, found.end()
 
 

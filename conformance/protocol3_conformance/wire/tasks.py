@@ -202,7 +202,9 @@ def page_relations(page: dict[str, Any], at: str) -> None:
 
 CURSOR = string(lambda value: text.identifier(value, bound("CURSOR_BYTES")), "DISC-024", "CLI-075")
 PAGE = record(
-    {"items": array(STATUS, most=bound("TASK_PAGE")), "next_cursor": nullable(CURSOR)}, rules=[page_relations]
+    {"items": array(STATUS, most=bound("TASK_PAGE")), "next_cursor": nullable(CURSOR)},
+    rules=[page_relations],
+    exact=["DISC-027"],
 )
 
 HISTORY_RECORD = record(

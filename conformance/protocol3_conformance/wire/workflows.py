@@ -54,6 +54,7 @@ SNAPSHOT = record(
     },
     optional={"parent_workflow_id": ID, "root_workflow_id": ID},
     rules=[snapshot_relations],
+    closed=["WF-034"],
 )
 
 
@@ -94,10 +95,12 @@ TASK_CHILD = record(
         "outcome": task_outcome(application()),
     },
     rules=[child_relations],
+    exact=["CHD-060", "CHD-041"],
 )
 WORKFLOW_CHILD = record(
     {"kind": only("workflow", "CHD-041"), "workflow_id": ID, "state": vocabulary("workflow_state"), "outcome": OUTCOME},
     rules=[child_relations],
+    exact=["CHD-060"],
 )
 
 

@@ -74,7 +74,6 @@ async def test_invalid_openings(lab: Lab) -> None:
         "DLV-042",
         "DLV-325",
         "DLV-326",
-        "TXT-046",
     ],
 )
 async def test_first_assignment(lab: Lab) -> None:
@@ -112,6 +111,21 @@ async def test_first_assignment(lab: Lab) -> None:
     assert (status["state"], status["attempt_count"], status["current_attempt_id"]) == ("active", 1, claim.attempt_id)
     assert status["available_at"] == task["available_at"]
     assert await lab.client.reasons(claim.task_id) == ["submitted", "claimed"]
+
+
+@scenario("acquisition/time-of-an-invocation", cites=["TXT-046", "DLV-027"])
+async def test_time_of_an_invocation(lab: Lab) -> None:
+    """The event of an invocation is dated to the millisecond, so that its attempt ends when its timeout is over."""
+    worker, within = await lab.worker(), SAMPLING_MS * lab.target.patience.factor
+    for _ in range(5):
+        await lab.client.task(attempt_timeout_ms=90_000)
+        claim = await worker.claim()
+        began = claim.assignment["attempt_deadline"] - 90_000
+        if began % 1000 > within:  # what is cut to whole seconds differs now
+            break
+        await asyncio.sleep(within / 1000)
+    found = emitted_instant(claim.event["time"])
+    assert abs(found - began) <= within, f"the event is of {found}, its attempt of {began}"
 
 
 @scenario(

@@ -116,6 +116,26 @@ async def test_cancelled_through_its_task(lab: Lab) -> None:
     assert outcome["error"]["kind"] == "workflow_activation_cancelled"
 
 
+@scenario("activation/cancelled-by-the-drain", cites=["ACT-048", "DRN-006"])
+async def test_cancelled_by_the_drain(lab: Lab) -> None:
+    """An activation that the drain has cancelled moves nothing: its workflow waits on for the child that still runs."""
+    worker, second, child = await with_child(lab)
+    await lab.client.cancel_workflow(second.workflow_id)
+    await lab.until(
+        "the drain has asked the activation to stop",
+        lambda: lab.client.status(second.task_id),
+        lambda seen: seen.accepted()["cancel_requested_at"] is not None,
+        show=lambda seen: seen.value,
+    )
+    assert (await second.complete("too late"))["task_state"] == "cancelled"
+    await worker.nothing()
+    snapshot = (await lab.client.workflow_status(second.workflow_id)).accepted()
+    assert (snapshot["state"], snapshot["revision"], snapshot["activation_id"]) == ("cancelling", 1, second.task_id)
+    await child.break_down()
+    ended = await lab.client.workflow_until(second.workflow_id, "cancelled", revision=1)
+    assert ended["terminal_at"] >= (await lab.client.status(child.task_id)).accepted()["terminal_at"]
+
+
 @scenario("activation/unconfirmed-decision", cites=["ACT-040", "DEC-003", "RACE-07", "WF-031"])
 async def test_unconfirmed_decision(lab: Lab) -> None:
     """A decision reported with unconfirmed quiescence waits for the confirmation; a cancel in between drops it."""

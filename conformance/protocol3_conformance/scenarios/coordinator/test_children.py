@@ -16,7 +16,9 @@ TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 
 @scenario(
     "children/results",
-    cites=["CHD-050", "CHD-040", "CHD-041", "CHD-042", "CHD-035", "CHD-036", "CHD-021", "ACT-005", "CHD-002"],
+    cites=[
+        *("CHD-050", "CHD-040", "CHD-041", "CHD-042", "CHD-035", "CHD-036", "CHD-021", "CHD-002", "ACT-005", "ACT-010")
+    ],
 )
 async def test_results(lab: Lab) -> None:
     """A suspend resumes when all its members are terminal, with exactly their results, whatever they are."""
@@ -92,6 +94,24 @@ async def test_finished_before_the_wait(lab: Lab) -> None:
     third = await worker.activation()
     assert third.output_of("early") == "before the wait"
     assert third.frozen["revision"] == 2
+
+
+@scenario("children/nobody-works-on-them", cites=["CHD-028", "CHD-052"])
+async def test_nobody_works_on_them(lab: Lab) -> None:
+    """Children exist without a worker for them, and their parent runs on beside them as often as it likes."""
+    workflow_id = (await lab.client.workflow())["workflow_id"]
+    worker = await lab.worker()
+    first = await worker.activation()
+    await first.go_on(commands=[first.command("one"), first.command("two")])
+    second = await worker.activation()
+    await second.go_on(commands=[second.command("three")])
+    third = await worker.activation()
+    snapshot = (await lab.client.workflow_status(workflow_id)).accepted()
+    assert (snapshot["state"], snapshot["revision"]) == ("running", 2)
+    assert third.frozen["inputs"] == {}
+    children = await lab.worker(queue=lab.child_queue)
+    for _ in range(3):
+        assert (await children.claim()).event["ldgworkflowid"] == workflow_id
 
 
 @scenario("children/frozen-over-retries", cites=["RACE-04", "CHD-058", "ACT-020", "CHD-053", "ACT-003"])

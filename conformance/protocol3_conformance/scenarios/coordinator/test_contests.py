@@ -302,7 +302,7 @@ async def two_events(lab: Lab) -> Contest:
     return Contest(sides=(one, other), judge=judge)
 
 
-@race("one-event-twice", cites=["RACE-19", "EVT-016"], orders=("one", "again"))
+@race("one-event-twice", cites=["RACE-19", "EVT-020"], orders=("one", "again"))
 async def one_event_twice(lab: Lab) -> Contest:
     """The same event sent twice: accepted once, at one instant, and it wakes once."""
     worker, first = await waiting(lab)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.roles.activation import Activation
 from protocol3_conformance.roles.contest import Contest, Side
+from protocol3_conformance.roles.controls import FAIL, HOLD, PASS
+from protocol3_conformance.scenario import scenario
 from protocol3_conformance.scenarios.coordinator.contests import (
     APPLY,
     FORK,
@@ -21,6 +25,74 @@ from protocol3_conformance.scenarios.coordinator.contests import (
 )
 
 race = races_of(globals())
+RENEW = "/v1/renewals"
+LEFT_MS = 8_000
+"""Of a lease, when two exchanges begin that must not find it over."""
+
+
+@race("renewal-and-report", cites=["DLV-356", "TASK-240", "DLV-056"], orders=("renewal", "report"))
+async def renewal_and_report(lab: Lab) -> Contest:
+    """A renewal and the report of its attempt: the end stands, and the renewal came before it or is refused."""
+    await lab.client.task()
+    claim = await (await lab.worker()).running()
+
+    async def judge(renewed: Any, settled: Any) -> str:
+        assert settled["task_state"] == "succeeded"
+        ended = await claim.inspect()
+        assert (ended["state"], ended["quiescence"]) == ("succeeded", "confirmed")
+        assert (await lab.client.status(claim.task_id)).accepted()["state"] == "succeeded"
+        (await claim.renew("keep_alive")).refused("ownership_lost")
+        if renewed.code is None:
+            last = ended["last_renewal"]
+            assert (last["sequence"], last["intent"]) == (renewed.value["renew_sequence"], "keep_alive")
+            return "renewal"
+        renewed.refused("ownership_lost")
+        return "report"
+
+    renewal = Side(name="renewal", act=lambda: claim.renew("keep_alive"), path=RENEW)
+    return Contest(sides=(renewal, Side(name="report", act=lambda: claim.succeed("x"), path=SETTLE)), judge=judge)
+
+
+@race("renewal-and-cancel", cites=["DLV-065", "DLV-327", "TASK-202"], orders=("renewal", "cancel"))
+async def renewal_and_cancel(lab: Lab) -> Contest:
+    """A renewal and the cancel of its task: whichever comes first, the owner is told to stop and its lease is cut."""
+    await lab.client.task()
+    claim = await (await lab.worker()).running()
+
+    async def judge(renewed: Any, cancelled: Any) -> str:
+        assert cancelled.accepted() == "active"
+        requested = (await lab.client.status(claim.task_id)).accepted()["cancel_requested_at"]
+        assert requested is not None
+        authority = (await claim.renew("keep_alive")).accepted()
+        assert authority["cancel_requested"]
+        assert authority["expires_at"] <= requested + bound("CLEANUP_GRACE_MS")
+        assert (await claim.succeed("ignored"))["task_state"] == "cancelled"
+        return "cancel" if renewed.accepted()["cancel_requested"] else "renewal"
+
+    cancel = Side(name="cancel", act=lambda: lab.client.cancel_task(claim.task_id), path="/v1/tasks/cancel")
+    renewal = Side(name="renewal", act=lambda: claim.renew("keep_alive"), path=RENEW)
+    return Contest(sides=(renewal, cancel), judge=judge)
+
+
+@scenario("contests/report-and-end-of-lease", cites=["DLV-077"], profile="core virtual-time faults", slow=True)
+async def test_report_and_end_of_lease(lab: Lab) -> None:
+    """A report that waits behind a renewal, which is undone, until the lease is over comes too late."""
+    await lab.client.task(retry_policy=ONCE)
+    claim = await (await lab.worker()).running()
+    end = (await claim.inspect())["lease"]["expires_at"]
+    await lab.controls.advance(end - LEFT_MS - (await lab.controls.reading())["now"])
+    held = await lab.controls.rule(RENEW, HOLD, "written")
+    await lab.controls.rule(RENEW, FAIL, "written")
+    renewing = asyncio.ensure_future(claim.renew("keep_alive"))
+    await lab.controls.until_held(held)
+    came = await lab.controls.rule(SETTLE, PASS)
+    settling = asyncio.ensure_future(claim.settle(claim.success("late")))
+    await lab.controls.until_hit(came)
+    await lab.until("the lease is over", lab.controls.reading, lambda seen: seen["now"] >= end)
+    await lab.controls.clear(held)
+    (await renewing).refused("unavailable")
+    (await settling).refused("ownership_lost")
+    assert (await lab.client.task_until(claim.task_id, "failed"))["attempt_count"] == 1
 
 
 async def resend(lab: Lab, first: Activation, against: Side) -> Contest:

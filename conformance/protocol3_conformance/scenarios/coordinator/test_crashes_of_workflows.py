@@ -25,6 +25,7 @@ from protocol3_conformance.scenarios.coordinator.test_crashes_of_tasks import re
 from protocol3_conformance.wire.strict_json import JsonValue
 
 crash = crashes_of(globals())
+AHEAD_MS = 3 * 86_400_000
 
 
 async def completed(lab: Lab, worker: Worker, last: Activation, revision: int) -> None:
@@ -82,6 +83,13 @@ async def decision_step(lab: Lab) -> Command:
     return await deciding(lab)
 
 
+@crash("decision-step-ahead", path=SETTLE, step=APPLY, cites=["RCV-003", "TST-013"], profile="core virtual-time")
+async def decision_step_ahead(lab: Lab) -> Command:
+    """What the dead target owes is taken up by real time, however far the clock of the scope is ahead of it."""
+    await lab.controls.advance(AHEAD_MS)
+    return await deciding(lab)
+
+
 @crash("completion-step", path=SETTLE, step=END, cites=["CHD-051", "RCV-001", "RCV-003"])
 async def completion_step(lab: Lab) -> Command:
     """The end of a child resumes its parent once, though the target died while it was told."""
@@ -131,7 +139,7 @@ async def sending(lab: Lab) -> Command:
     return Command(path=EVENT, body=body, stays=receipt_but_already, account=account, tells=True)
 
 
-@crash("event", path=EVENT, cites=["EVT-012", "EVT-016", "EVT-020"])
+@crash("event", path=EVENT, cites=["EVT-012", "EVT-017", "EVT-020"])
 async def event(lab: Lab) -> Command:
     """An event is accepted once, at one instant, and wakes once."""
     return await sending(lab)

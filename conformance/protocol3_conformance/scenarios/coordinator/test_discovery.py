@@ -11,11 +11,12 @@ from protocol3_conformance.wire.strict_json import same
 
 
 async def walk(lab: Lab, limit: int, **filters: str) -> list[Any]:
-    """All pages of one traversal; every page but the last must be full."""
+    """All pages of one traversal; every page but the last must be full, and none behind another is empty."""
     items: list[Any] = []
     query = {**filters, "limit": str(limit)}
     while True:
         page = (await lab.client.list_tasks(**query)).accepted()
+        assert page["items"] or "cursor" not in query, "the last page had a cursor (DISC-013)"
         items += page["items"]
         if page["next_cursor"] is None:
             return items

@@ -7,7 +7,9 @@ from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
+from protocol3_conformance.roles.answer import Answer
 from protocol3_conformance.scenario import scenario
+from protocol3_conformance.scenarios.coordinator.spellings import DIFFERENT, EQUAL, STORED, with_data
 from protocol3_conformance.vectors import accepted, section
 from protocol3_conformance.wire.strict_json import compact_size, encode, same
 
@@ -59,8 +61,9 @@ async def test_wake(lab: Lab) -> None:
     assert (woken.frozen["state"], woken.frozen["continuation"], woken.frozen["revision"]) == ("asked", "settle", 1)
     assert "traceparent" not in woken.event or RICH["traceparent"] not in woken.event.values()
     await woken.break_down("io")
+    (await lab.client.send_event(workflow["workflow_id"], "later", lab.client.event())).accepted()
     again = await worker.activation()
-    assert same(again.frozen, woken.frozen)
+    assert same(again.frozen, woken.frozen), "a retry is told another wake (TMR-021)"
     await again.go_on()
     following = await worker.activation()
     assert "wake" not in following.frozen, "a wake belongs to one activation (TMR-022)"
@@ -70,7 +73,7 @@ async def test_wake(lab: Lab) -> None:
 
 @scenario(
     "events/buffered-before-the-wait",
-    cites=["EVT-015", "TMR-004", "TMR-012", "RACE-15", "TMR-010", "WF-053", "CHD-055"],
+    cites=["EVT-015", "TMR-004", "TMR-012", "RACE-15", "TMR-010", "TMR-020", "WF-053", "CHD-055"],
 )
 async def test_buffered_before_the_wait(lab: Lab) -> None:
     """Events sent before the first activation, and while another wait is open, are kept for their own wait."""
@@ -118,6 +121,27 @@ async def test_identity(lab: Lab) -> None:
     (await lab.client.send_event(workflow_id, "free", same_id)).accepted()
     elsewhere = (await lab.client.workflow())["workflow_id"]
     assert not (await lab.client.send_event(elsewhere, "k", event)).accepted()["already_accepted"]
+
+
+@scenario(
+    "events/json-identity", cites=["JSON-040", "JSON-041", "JSON-042", "JSON-043", "JSON-044", "EVT-013", "EVT-011"]
+)
+async def test_json_identity(lab: Lab) -> None:
+    """An event repeats when its data are the same JSON value, however spelled; a receipt tells nothing else of them."""
+    workflow_id = (await lab.client.workflow())["workflow_id"]
+    event = lab.client.event(data="DATA")
+    template = {"scope": lab.scope, "workflow_id": workflow_id, "key": "k", "event": event}
+
+    async def send(data: bytes) -> Answer:
+        return await lab.client.post("/v1/workflows/events", with_data(template, data))
+
+    receipt = (await send(STORED)).accepted()
+    for name, data in EQUAL.items():
+        with lab.case(name):
+            assert (await send(data)).accepted() == {**receipt, "already_accepted": True}
+    for name, data in DIFFERENT.items():
+        with lab.case(name):
+            (await send(data)).refused("conflict")
 
 
 @scenario(

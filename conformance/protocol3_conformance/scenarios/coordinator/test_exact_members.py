@@ -206,7 +206,11 @@ async def test_names_and_zeros(lab: Lab) -> None:
     assert same(claim.event["data"], {"data": {"data": [-0.0, "/é"]}, "input": {"data": 1}, "code": 0})
 
 
-@scenario("members/longest-statuses", cites=["TASK-059", "DISC-022", "DISC-027", "HTTP-056"], profile="core discovery")
+@scenario(
+    "members/longest-statuses",
+    cites=["TASK-059", "DISC-022", "DISC-025", "DISC-027", "HTTP-056"],
+    profile="core discovery",
+)
 async def test_longest_statuses(lab: Lab) -> None:
     """A full page of statuses with the longest texts is served within its bound, a shorter one without a limit."""
     queue = f"{lab.queue}:".ljust(bound("ID_BYTES"), '"')

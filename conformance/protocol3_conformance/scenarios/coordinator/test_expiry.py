@@ -147,6 +147,8 @@ async def test_unconfirmed_success(lab: Lab) -> None:
     command = claim.success("kept", quiescence="unconfirmed")
     first = (await claim.settle(command)).accepted()
     await lost(claim, authority)
+    status = (await lab.client.status(claim.task_id)).accepted()
+    assert (status["state"], status["attempt_count"]) == ("succeeded", 1)
     outcome = (await lab.client.result(claim.task_id)).accepted()["outcome"]
     assert (outcome["kind"], outcome["quiescence"], outcome["output"]) == ("succeeded", "unconfirmed", "kept")
     assert (await claim.inspect())["state"] == "succeeded"
@@ -192,7 +194,7 @@ async def test_renewed_in_time(lab: Lab) -> None:
 
 @scenario(
     "expiry/execution-deadline",
-    cites=["DLV-051", "DLV-064", "DLV-066", "DLV-060", "DLV-050", "DLV-110", "DLV-027"],
+    cites=["DLV-051", "DLV-064", "DLV-066", "DLV-060", "DLV-050", "DLV-110", "DLV-027", "DLV-327"],
     profile=EXPIRY,
 )
 async def test_execution_deadline(lab: Lab) -> None:

@@ -317,7 +317,7 @@ async def end_one(lab: Lab, children: Worker) -> None:
 
 @scenario(
     "forks/budget-of-an-activation",
-    cites=["FRK-010", "FRK-017", "CHD-023", "CHD-024", "CHD-027", "LIM-020", "FRK-011", "DEC-040"],
+    cites=["FRK-010", "FRK-017", "CHD-023", "CHD-024", "LIM-020", "FRK-011", "DEC-040"],
     profile="core forks",
 )
 async def test_budget_of_an_activation(lab: Lab) -> None:
@@ -363,7 +363,7 @@ async def test_known_children_cost_nothing(lab: Lab) -> None:
 
 @scenario(
     "forks/live-subworkflows",
-    cites=["FRK-010", "CHD-023", "CHD-026", "RACE-29", "LIM-020", "FRK-011", "DEC-040"],
+    cites=["FRK-010", "CHD-023", "CHD-026", "CHD-027", "RACE-29", "LIM-020", "FRK-011", "DEC-040"],
     profile="core forks subworkflows",
 )
 async def test_live_subworkflows(lab: Lab) -> None:

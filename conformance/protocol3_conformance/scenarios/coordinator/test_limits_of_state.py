@@ -70,6 +70,7 @@ async def test_forks(lab: Lab) -> None:
     _, activation = await begun(lab)
     for number in range(bound("FORKS")):
         branch = activation.branch(f"branch {number}", queue=lab.child_queue)
+        (await activation.renew()).accepted()  # all of them may take longer than a lease
         (await activation.fork(f"fork {number}", [branch])).accepted()
     further = [activation.branch("further", queue=lab.child_queue)]
     (await activation.fork("further", further)).refused("invalid_input", 400)

@@ -26,6 +26,36 @@ async def test_absent(lab: Lab) -> None:
     (await lab.client.attempt(absent, claim.attempt_id)).refused("not_found")
 
 
+@scenario(
+    "reads/unused-scope",
+    cites=["TASK-050", "TASK-121", "WF-042", "WF-063", "EVT-011", "ACT-026"],
+    profile="core any-scope",
+)
+async def test_unused_scope(lab: Lab) -> None:
+    """Nothing is found in a scope that nobody has written to, whatever has the ID elsewhere."""
+    workflow_id = (await lab.client.workflow())["workflow_id"]
+    activation = await (await lab.worker()).activation()
+    nobody = lab.client_in(lab.other_scope)
+    task_id, attempt_id = activation.task_id, activation.attempt_id
+    answers = {
+        "task": await nobody.inspect(task_id),
+        "status": await nobody.status(task_id),
+        "result": await nobody.result(task_id),
+        "history": await nobody.history(task_id),
+        "attempt": await nobody.attempt(task_id, attempt_id),
+        "cancel": await nobody.cancel_task(task_id),
+        "workflow": await nobody.workflow_status(workflow_id),
+        "workflow result": await nobody.workflow_result(workflow_id),
+        "cancel of the workflow": await nobody.cancel_workflow(workflow_id),
+        "event": await nobody.send_event(workflow_id, "k", nobody.event()),
+        "context": await activation.context(scope=lab.other_scope),
+    }
+    for name, answer in answers.items():
+        with lab.case(name):
+            answer.refused("not_found")
+    assert (await nobody.list_tasks()).accepted()["items"] == []
+
+
 @scenario("reads/agree", cites=["TASK-120", "TASK-124", "TASK-052", "TASK-053", "TASK-054", "TASK-101"])
 async def test_agree(lab: Lab) -> None:
     """Snapshot, status and result of one moment tell the same story, and reading changes nothing."""

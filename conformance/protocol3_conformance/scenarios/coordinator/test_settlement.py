@@ -13,6 +13,8 @@ from protocol3_conformance.wire.strict_json import encode, same
 
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
+TWICE = {"max_attempts": 2, "retry_delay_ms": 0}
+
 
 async def running(lab: Lab, **members: Any) -> Claim:
     await lab.client.task(**members)
@@ -335,7 +337,7 @@ async def test_other_scope(lab: Lab) -> None:
 
 @scenario("settlement/observations", cites=["DLV-090", "DLV-091", "DLV-076"])
 async def test_observations(lab: Lab) -> None:
-    """Observations are kept with the command, compared on replay, and decide nothing."""
+    """Observations are kept with the command, compared on replay, and decide nothing: no outcome and no retry."""
     claim = await running(lab)
     command = edited(claim.success(), observations=observations())
     assert (await claim.settle(command)).accepted()["task_state"] == "succeeded"
@@ -343,8 +345,23 @@ async def test_observations(lab: Lab) -> None:
     (await claim.settle(claim.success())).refused("conflict")
     stored = (await claim.inspect())["settlement"]["command"]["report"]["report"]
     assert same(stored["observations"], observations())
-    plain = await running(lab)
-    assert (await plain.settle(plain.success())).accepted()["task_state"] == "succeeded"
+    for observed in ({}, {"observations": observations()}):
+        with lab.case("with observations" if observed else "without"):
+            succeeding, failing, retried = [await running(lab, retry_policy=TWICE) for _ in range(3)]
+            for claim, command, state in (
+                (succeeding, succeeding.success("x"), "succeeded"),
+                (failing, failing.failure("x"), "failed"),
+                (retried, retried.breakdown("io"), "queued"),
+            ):
+                whole = edited(command, **observed)
+                reply = (await claim.settle(whole)).accepted()
+                assert reply["task_state"] == state
+                assert (await claim.settle(whole)).accepted() == {**reply, "already_accepted": True}
+            ends = [(await lab.client.result(each.task_id)).accepted()["outcome"] for each in (succeeding, failing)]
+            assert [each["kind"] for each in ends] == ["succeeded", "failed"]
+            again = await (await lab.worker()).claim()
+            assert (again.task_id, again.event["ldgattemptno"]) == (retried.task_id, 2)
+            await again.succeed()
 
 
 @scenario("settlement/identical-at-once", cites=["DLV-074", "DLV-083", "DLV-112"])

@@ -78,7 +78,9 @@ async def test_blocked_sender(lab: Lab) -> None:
     (await lab.client.send_event(first.workflow_id, "go", event)).refused("obsolete_operation")
 
 
-@scenario("workflow-time/timer-counts-from-its-decision", cites=["DEC-023", "TMR-002", "TMR-014"], profile=BOTH)
+@scenario(
+    "workflow-time/timer-counts-from-its-decision", cites=["DEC-023", "TMR-002", "TMR-014", "TMR-020"], profile=BOTH
+)
 async def test_timer_counts_from_its_decision(lab: Lab) -> None:
     """A delay counts from the moment its decision is applied, not from when it was settled."""
     worker, first = await begun(lab)
@@ -93,6 +95,23 @@ async def test_timer_counts_from_its_decision(lab: Lab) -> None:
     assert due > settled["receipt"]["accepted_at"] + DAY // 2
     await lab.controls.move(to="next_due", leases="hold")
     assert (await worker.activation()).wake("timer")["deadline"] == due
+
+
+@scenario("workflow-time/timer-that-fails-to-fire", cites=["TMR-002", "RCV-008", "TMR-014", "TMR-020"], profile=BOTH)
+async def test_timer_that_fails_to_fire(lab: Lab) -> None:
+    """A timer whose step fails, and fails again, fires as soon as it can, with the deadline that was stored."""
+    worker, first = await begun(lab)
+    await first.wait_timer("nap", HOUR)
+    await lab.client.workflow_until(first.workflow_id, "waiting")
+    due = (await lab.controls.reading())["next_due"]
+    rule = await lab.controls.rule("wait.fire", FAIL, "locked", times=None)
+    await lab.controls.advance(HOUR, leases="hold")
+    await lab.controls.until_hit(rule)
+    await until_failed(lab, rule)
+    assert (await lab.client.workflow_status(first.workflow_id)).accepted()["state"] == "waiting"
+    await lab.controls.clear()
+    assert (await worker.activation()).wake("timer")["deadline"] == due
+    await worker.nothing()
 
 
 @scenario("workflow-time/unconfirmed-decision", cites=["ACT-040", "DEC-003", "DLV-114"], profile="core virtual-time")

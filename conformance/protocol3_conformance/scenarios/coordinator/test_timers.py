@@ -7,6 +7,7 @@ import asyncio
 from protocol3_conformance.lab import Lab
 from protocol3_conformance.scenario import scenario
 from protocol3_conformance.wire.faults import NotDetermined
+from protocol3_conformance.wire.strict_json import same
 
 FAILED = "decision_application_failed"
 
@@ -50,6 +51,24 @@ async def test_zero(lab: Lab) -> None:
     assert third.wake("timeout")["key"] == "nobody"
     snapshot = (await lab.client.workflow_status(workflow_id)).accepted()
     assert (snapshot["state"], snapshot["revision"]) == ("running", 2)
+
+
+@scenario("timers/retried-activation", cites=["TMR-002", "TMR-021", "TMR-020"])
+async def test_retried_activation(lab: Lab) -> None:
+    """A retry of the activation that a timer or a timeout woke is told the deadline that was stored."""
+    await lab.client.workflow(retry_policy={"max_attempts": 2, "retry_delay_ms": 0})
+    worker = await lab.worker()
+    await (await worker.activation()).wait_timer("nap", 0)
+    woken = await worker.activation()
+    wake = woken.wake("timer")
+    await woken.break_down("io")
+    again = await worker.activation()
+    assert same(again.wake("timer"), wake)
+    await again.wait_event("nobody", 0)
+    late = await worker.activation()
+    wake = late.wake("timeout")
+    await late.break_down("io")
+    assert same((await worker.activation()).wake("timeout"), wake)
 
 
 @scenario(

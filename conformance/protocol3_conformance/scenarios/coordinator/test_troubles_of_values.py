@@ -96,8 +96,10 @@ async def test_unusable_values(lab: Lab) -> None:
         "/v1/settlements": child.success(PLACE),
     }
     placed = [*commands.items(), ("/v1/settlements", activation.success(decision))]
-    async with unchanged(lab.client, workflows=[activation.workflow_id], claims=[activation, child]):
-        for path, command in placed:
+    for path, command in placed:
+        for claim in (activation, child):  # all of it may take longer than a lease
+            (await claim.renew()).accepted()
+        async with unchanged(lab.client, workflows=[activation.workflow_id], claims=[activation, child]):
             for name, token in UNUSABLE.items():
                 with lab.case(f"{path}: {name}"):
                     body = encode(command).replace(f'"{PLACE}"'.encode(), token)

@@ -91,7 +91,7 @@ async def test_what_is_due_next(lab: Lab) -> None:
     assert (held["advanced_ms"], held["live_attempts"]) == (0, 1), "the end of a live lease counts although it is held"
 
 
-@scenario("virtual-time/other-scopes", cites=["TST-003", "TST-010"], profile=TIME)
+@scenario("virtual-time/other-scopes", cites=["TST-003"], profile=TIME)
 async def test_other_scopes(lab: Lab) -> None:
     """Another scope keeps its clock, its leases and its sessions."""
     await lab.client.task()
@@ -136,6 +136,22 @@ async def test_hold_revives_nothing(lab: Lab) -> None:
     extension = {"worker_session_id": worker.session["id"]}
     (await lab.client.post("/v1/worker-sessions/extend", extension)).refused("session_expired")
     (await claim.settle(claim.success())).refused("ownership_lost")
+    await lab.client.task_until(claim.task_id, "failed")
+
+
+@scenario("virtual-time/hold-leaves-what-ran-out", cites=["TST-015"], profile=f"{TIME} faults")
+async def test_hold_leaves_what_ran_out(lab: Lab) -> None:
+    """With `hold` an attempt whose lease has run out, and which nobody has recovered yet, stays as it is."""
+    await lab.client.task(retry_policy=ONCE)
+    claim = await (await lab.worker()).claim()
+    rule = await lab.controls.rule("attempt.expire", HOLD)
+    await lab.controls.advance(bound("LEASE_MS"))
+    await lab.controls.until_held(rule)
+    before = await claim.inspect()
+    assert (await lab.controls.advance(HOUR, leases="hold"))["live_attempts"] == 0
+    assert await claim.inspect() == before
+    (await claim.renew()).refused("ownership_lost")
+    await lab.controls.clear(rule)
     await lab.client.task_until(claim.task_id, "failed")
 
 
@@ -314,11 +330,13 @@ async def test_waiting_poll(lab: Lab) -> None:
     await lab.client.task(retry_policy=RETRY)
     worker = await lab.worker()
     await (await worker.claim(0)).break_down("io")
+    bystander = await lab.worker()
     for consumer, advance in ((0, HOUR), (1, DAY)):
         came = await lab.controls.rule("/v1/acquisitions", PASS)
         sequence = worker.sequences.get(consumer, 0) + 1
         polling = asyncio.ensure_future(worker.acquire(sequence, consumer, wait_ms=bound("MAX_WAIT_MS")))
         await lab.controls.until_hit(came)
+        assert (await bystander.acquire(consumer + 1)).accepted()["disposition"] == "empty"  # judged after it
         assert not polling.done()
         with long_before_its_end():
             await lab.controls.advance(advance)

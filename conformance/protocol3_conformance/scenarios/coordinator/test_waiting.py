@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from protocol3_conformance.bounds import bound
 from protocol3_conformance.lab import Lab
+from protocol3_conformance.roles.answer import Answer
 from protocol3_conformance.roles.claim import Claim
 from protocol3_conformance.scenario import scenario
 from protocol3_conformance.scenarios.coordinator.contests import begun
+from protocol3_conformance.scenarios.coordinator.test_expiry import EXPIRY
 from protocol3_conformance.scenarios.coordinator.waits import WAIT_MS, long_before_its_end
+from protocol3_conformance.wire.strict_json import encode
 
 
 @scenario("waiting/answered-at-once", cites=["DLV-016", "DLV-030", "DLV-035"])
@@ -93,6 +97,21 @@ async def test_identical_polls(lab: Lab) -> None:
     assert left.task_id != owners[0]["task_id"]
     await other.nothing()
     await parent.nothing()
+
+
+@scenario("waiting/begun-late", cites=["DLV-036"], profile=EXPIRY)
+async def test_begun_late(lab: Lab) -> None:
+    """A poll whose body was long on its way waits for less than it asked, so that its exchange ends as `empty`."""
+    worker = await lab.worker()
+    body = encode(worker.command(1, wait_ms=WAIT_MS))
+    exchange = lab.peer.record("POST", "/v1/acquisitions", lab.peer.standard_headers("POST", body), body)
+    connection = await lab.peer.connect()
+    await connection.send(lab.peer.bytes_of(exchange).removesuffix(body))
+    await asyncio.sleep((bound("EXCHANGE_MS") - WAIT_MS) * 1.2 / 1000)  # what an exchange lasts is real time
+    answer = Answer(await lab.peer.run_on(connection, exchange, body))
+    connection.close()
+    assert answer.accepted()["disposition"] == "empty"
+    assert (await worker.acquire(2)).accepted()["disposition"] == "empty"
 
 
 def task_of(reply: Any) -> str:

@@ -114,7 +114,8 @@ async def test_fail(lab: Lab) -> None:
 
 
 @scenario(
-    "workflow/continue", cites=["CHD-052", "WF-051", "DEC-004", "ACT-009", "WF-053", "ACT-002", "CHD-051", "WF-065"]
+    "workflow/continue",
+    cites=["CHD-052", "WF-051", "DEC-004", "ACT-009", "WF-053", "ACT-002", "ACT-004", "CHD-051", "WF-065"],
 )
 async def test_continue(lab: Lab) -> None:
     """`continue` and a suspend on nothing go on at once with the saved state and continuation, one revision each."""
@@ -202,7 +203,9 @@ async def test_cancel_terminal(lab: Lab) -> None:
     assert outcome == {"kind": "succeeded", "output": 1}
 
 
-@scenario("workflow/cancel-while-failing", cites=["WF-061", "RACE-10", "WF-050", "DEC-051", "WF-065", "WF-031"])
+@scenario(
+    "workflow/cancel-while-failing", cites=["WF-061", "RACE-10", "WF-050", "DEC-051", "DEC-052", "WF-065", "WF-031"]
+)
 async def test_cancel_while_failing(lab: Lab) -> None:
     """A cancel during `failing` turns it into `cancelling`; the error is never reported."""
     workflow = await lab.client.workflow()

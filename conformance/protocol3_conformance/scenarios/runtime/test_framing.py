@@ -244,7 +244,7 @@ async def test_processing_context(lab: RuntimeLab) -> None:
             assert (await program.invoke(1, processing_context=carrier))["output"] == 1
 
 
-@runtime_check("runtime-framing/event-unchanged", cites=["RUN-048", "RUN-109"])
+@runtime_check("runtime-framing/event-unchanged", cites=["RUN-048"])
 async def test_event_unchanged(lab: RuntimeLab) -> None:
     """The handler's one argument is the event as a dict, its own trace beside another processing context."""
     program = await lab.start(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from protocol3_conformance.bounds import bound
 from protocol3_conformance.runtime_lab import RuntimeLab
 from protocol3_conformance.scenarios.runtime import runtime_check
+from protocol3_conformance.wire.faults import NotDetermined
 from protocol3_conformance.wire.frames import Frame, traceparent
 from protocol3_conformance.wire.strict_json import compact_size, same
 
@@ -232,6 +234,20 @@ async def test_frame_limit(lab: RuntimeLab) -> None:
             assert len(first["message"]) in expected
             assert first["attributes"] == ({"a": "b" * 300} if length == 10 else {})
             assert compact_size(first) < 1000
+
+
+@runtime_check("runtime-logs/exact-frame-limit", cites=["RUN-099"])
+async def test_exact_frame_limit(lab: RuntimeLab) -> None:
+    """A record of exactly 16 KiB with its newline stays whole; with a byte more it is halved."""
+    [empty] = await logged(lab, "log.info('')")
+    room = bound("LOG_FRAME_BYTES") - compact_size(empty) - 1
+    for beyond in (0, 1):
+        with lab.case(f"{beyond} beyond"):
+            wide, narrow = divmod(room + beyond, 4)
+            [frame] = await logged(lab, f"log.info('m' * {narrow} + '\\U0001f600' * {wide})")
+            if len(frame["time"]) != len(empty["time"]):
+                raise NotDetermined("the records have times of different lengths")
+            assert len(frame["message"]) == (wide + narrow) // (1 + beyond)
 
 
 @runtime_check("runtime-logs/mandatory-part", cites=["RUN-099", "RUN-104"])

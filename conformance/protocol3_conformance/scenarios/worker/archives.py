@@ -130,9 +130,12 @@ ENTRIES: dict[str, Change] = {
 }
 """PKG-015 to PKG-018, PKG-025: of the last member, `x` with five bytes."""
 
+LONGEST = "/".join(["l" * 204] * 5)
+"""As long as a name may be."""
+
 NAMES: tuple[tuple[str, ...], ...] = (
     *((name,) for name in ("é.py", "a\\b", "c:x", "/abs", "../x", "a/../b", "./a", "a//b", "a.", "a ", "d./x")),
-    *((name,) for name in ("CON", "con.txt", "x/LPT9.a.b", "a\x1fb", "a\x7f", "a" * 256, "/".join(["d" * 200] * 6))),
+    *((name,) for name in ("CON", "con.txt", "x/LPT9.a.b", "a\x1fb", "a\x7f", "a" * 256, f"l{LONGEST}")),
     *((name,) for name in ("ledgence/__init__.py", "Ledgence/__INIT__.py")),
     ("A.py", "a.py"),
     ("a.py", "a.py"),
@@ -144,7 +147,7 @@ NAMES: tuple[tuple[str, ...], ...] = (
 """PKG-009, PKG-017, PKG-019 to PKG-021: names of members that are refused, alone or together."""
 
 HARMLESS = (
-    *(member(name, b"1") for name in ("console", "com0", "com10.txt", "a" * 255, ".x", "a b", "p/q/a")),
+    *(member(name, b"1") for name in ("console", "com0", "com10.txt", "a" * 255, ".x", "a b", "p/q/a", LONGEST)),
     member("stored", b"1", stored=True),
     member("no mode", b"1", mode=0),
     member("with an extra field", b"1", extra=b"\7\0\3\0abc"),

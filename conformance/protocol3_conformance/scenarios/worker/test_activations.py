@@ -6,6 +6,7 @@ from typing import Any
 
 from protocol3_conformance.bounds import bound
 from protocol3_conformance.roles.coordinator import COMMITS, CONTEXTS, FORKS, RENEWALS, losing, refusing, replying
+from protocol3_conformance.scenarios.runtime.payloads import APPLICATION, task_outcome
 from protocol3_conformance.scenarios.worker import worker_check
 from protocol3_conformance.scenarios.worker.test_outcomes import RAW
 from protocol3_conformance.wire.strict_json import same
@@ -48,6 +49,20 @@ async def test_context(lab: WorkerLab) -> None:
     assert (told[0], len(told)) == ("success", 2)
     assert told[1]["kind"] == "fail"
     assert (len(lab.coordinator.sent(CONTEXTS)), lab.coordinator.sent(COMMITS)) == (2, [])
+    await lab.stopped(worker)
+
+
+@worker_check("worker-activation/results-of-children", cites=["WRK-079"])
+async def test_results_of_children(lab: WorkerLab) -> None:
+    """However the tasks of a workflow ended, also before they began, their results reach the handler unchanged."""
+    worker = lab.worker()
+    results = {state: task_outcome(state) for state in ("succeeded", "failed", "cancelled")}
+    results["never begun"] = task_outcome("failed", execution_may_have_started=False)
+    results["given up"] = task_outcome("failed", quiescence="confirmed", failure=APPLICATION)
+    attempt = await lab.activation("return ctx.complete(ctx.inputs)", inputs=results)
+    told = await lab.coordinator.settled(attempt)
+    assert told[0] == "success", f"a valid context was refused: {told}"
+    assert same(told[1]["output"], results)
     await lab.stopped(worker)
 
 

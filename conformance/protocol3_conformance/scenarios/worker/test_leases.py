@@ -7,7 +7,15 @@ import time
 from typing import Any
 
 from protocol3_conformance.bounds import bound
-from protocol3_conformance.roles.coordinator import ACQUISITIONS, RENEWALS, SETTLEMENTS, losing, refusing, replying
+from protocol3_conformance.roles.coordinator import (
+    ACQUISITIONS,
+    EXTEND,
+    RENEWALS,
+    SETTLEMENTS,
+    losing,
+    refusing,
+    replying,
+)
 from protocol3_conformance.scenarios.worker import worker_check
 from protocol3_conformance.wire.server import Raw, reply
 from protocol3_conformance.wire.strict_json import JsonValue
@@ -129,8 +137,10 @@ async def test_deadlines(lab: WorkerLab) -> None:
             await lab.coordinator.offer(attempt)
             pid = await lab.reached(worker, name)
             assert await lab.coordinator.settled(attempt) == (kind, "execution", True)
-            asked = lab.coordinator.times(RENEWALS)[-1]
-            assert LEFT - 100 <= lab.coordinator.times(SETTLEMENTS)[-1] - asked < LEFT + MARGIN
+            asked, reported = lab.coordinator.times(RENEWALS)[-1], lab.coordinator.times(SETTLEMENTS)[-1]
+            assigned = lab.coordinator.replied(ACQUISITIONS, before=asked)  # the request for permission began after it
+            assert reported - assigned >= LEFT - 5
+            assert reported - asked < LEFT + MARGIN
             await gone(pid, lab.target.patience.progress)
     await lab.stopped(worker)
 
@@ -168,9 +178,12 @@ async def test_from_the_start(lab: WorkerLab) -> None:
     await lab.stopped(worker)
 
 
-@worker_check("worker-lease/only-shrinks", cites=["WRK-017", "WRK-024", "WRK-028"], slow=True)
+@worker_check("worker-lease/only-shrinks", cites=["WRK-017", "WRK-024", "WRK-028", "WRK-098"], slow=True)
 async def test_only_shrinks(lab: WorkerLab) -> None:
-    """A later reply with more execution time does not move the deadline; renewals keep alive meanwhile."""
+    """A later reply with more execution time does not move the deadline; renewals keep alive meanwhile, at their pace.
+
+    A session, valid for a day, is extended every hour only.
+    """
     attempt = lab.coordinator.prepare(lab.laboratory(), {"code": lab.sleeping("shrink")})
     attempt.execution_ms = MARGIN + 19_000
     await lab.coordinator.offer(attempt)
@@ -182,6 +195,7 @@ async def test_only_shrinks(lab: WorkerLab) -> None:
     assert intents == [(1, "dispatch"), (2, "keep_alive")]
     first, second = lab.coordinator.times(RENEWALS)
     assert second - first >= bound("RENEW_INTERVAL_MS") - 100
+    assert lab.coordinator.sent(EXTEND) == []
     await lab.stopped(worker)
 
 

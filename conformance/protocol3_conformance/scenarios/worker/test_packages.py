@@ -178,7 +178,7 @@ async def test_another_python(lab: WorkerLab) -> None:
     await lab.stopped(worker)
 
 
-@worker_check("worker-cache/layout", cites=["PKG-016", "PKG-018", "PKG-020", "PKG-068", "PKG-070"])
+@worker_check("worker-cache/layout", cites=["PKG-016", "PKG-018", "PKG-019", "PKG-020", "PKG-068", "PKG-070"])
 async def test_layout(lab: WorkerLab) -> None:
     """What only looks like a breach is taken in; the entry has the layout and the modes of the contract."""
     worker = lab.worker()

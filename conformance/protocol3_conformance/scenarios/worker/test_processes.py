@@ -113,7 +113,7 @@ async def test_kill_everything(lab: WorkerLab) -> None:
 @worker_check("worker-process/orderly-retirement", cites=["WRK-042", "RUN-113", "WRK-091"])
 async def test_orderly_retirement(lab: WorkerLab) -> None:
     """An idle process is asked to shut down: its callbacks run before the worker ends, which waits 2 s for them."""
-    mark = lab.mark("bye")
+    mark, late = lab.mark("bye"), lab.mark("late")
     source = f"""
         import pathlib
         from ledgence.worker import register_shutdown
@@ -122,15 +122,20 @@ async def test_orderly_retirement(lab: WorkerLab) -> None:
     """
     worker = lab.worker()
     await lab.coordinator.settled(await lab.coordinator.assign(lab.publish(source)))
-    hanging = """
-        import time
+    hanging = f"""
+        import pathlib, time
         from ledgence.worker import register_shutdown
-        register_shutdown(lambda: time.sleep(60))
+        def leave():
+            time.sleep(0.5)
+            pathlib.Path({str(late)!r}).write_text("0x")
+            time.sleep(60)
+        register_shutdown(leave)
         def handle(event): return 1
     """
     await lab.coordinator.settled(await lab.coordinator.assign(lab.publish(hanging)))
     assert mark.exists()
     await lab.stopped(worker)
+    assert late.exists(), "the worker did not wait for what its process had begun"
 
 
 @worker_check("worker-stop/waiting-poll", cites=["WRK-090", "WRK-089", "WRK-093"])
