@@ -44,7 +44,11 @@ class Fields:
 
     def required(self, name: str, read: Reader[P, T], *args: P.args, **options: P.kwargs) -> T:
         """The member read by `read`; it must be there."""
-        return read(self.raw(name), f"{self._at}.{name}", *args, **options)
+        self._asked.append(name)
+        at = f"{self._at}.{name}"
+        if name not in self._left:
+            raise invalid(at, "is missing")
+        return read(self._left.pop(name), at, *args, **options)
 
     def optional(self, name: str, default: T, read: Reader[P, T], *args: P.args, **options: P.kwargs) -> T:
         """The member read by `read`, or the default if it is absent; null is read like any value."""

@@ -13,7 +13,7 @@ _JSON: Final = re.compile(
 
 def is_json(content_type: str) -> bool:
     """`application/json`, optionally with `charset=utf-8` and nothing else (HTTP-030, HTTP-031)."""
-    return _JSON.fullmatch(content_type) is not None
+    return content_type == "application/json" or _JSON.fullmatch(content_type) is not None
 
 
 def check(content_types: Sequence[str], content_encodings: Sequence[str]) -> None:

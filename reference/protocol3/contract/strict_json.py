@@ -65,6 +65,14 @@ def compact_size(value: JsonValue) -> int:
     return len(encode(value))
 
 
+def fits(value: JsonValue, text: bytes, limit: int) -> bool:
+    """Whether the compact form of a value has at most ``limit`` bytes; ``text`` is, or holds, what it was decoded from.
+
+    A short text settles it: only floats get longer, the most `1e15`, which becomes `1000000000000000.0`.
+    """
+    return 5 * len(text) <= limit or compact_size(value) <= limit
+
+
 def same(a: JsonValue, b: JsonValue) -> bool:
     """Identity of JSON-040…044: classes, floats bit for bit, array order; member order does not matter."""
     return canonical(a) == canonical(b)

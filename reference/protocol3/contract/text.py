@@ -36,6 +36,8 @@ def string(value: JsonValue, at: str) -> str:
 
 def identifier(value: JsonValue, at: str, max_bytes: int = ID_BYTES) -> str:
     """Identifier text: 1…max UTF-8 bytes, no control characters, no noncharacters (TXT-001…003)."""
+    if isinstance(value, str) and value.isascii() and value.isprintable() and 0 < len(value) <= max_bytes:
+        return value  # nearly all of them; the rest says what is wrong with the others
     text = string(value, at)
     if not text:
         raise invalid(at, "must not be empty")

@@ -21,17 +21,13 @@ _RELATIVE: Final = re.compile(_HIERARCHY.replace("{first}", rf"(?:[{_CHARS}@]|{_
 
 def is_uri_reference(text: str) -> bool:
     """Whether text is a URI-reference, relative and empty ones included (TXT-030…032)."""
-    return any(match is not None and _host_is_valid(match) for match in _matches(text))
+    return any((match := form.fullmatch(text)) is not None and _host_is_valid(match) for form in (_ABSOLUTE, _RELATIVE))
 
 
 def is_absolute_uri(text: str) -> bool:
     """Whether text is a URI with a scheme and without a fragment, an empty fragment included (TXT-024)."""
     match = _ABSOLUTE.fullmatch(text)
     return match is not None and match["fragment"] is None and _host_is_valid(match)
-
-
-def _matches(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
-    return _ABSOLUTE.fullmatch(text), _RELATIVE.fullmatch(text)
 
 
 def _host_is_valid(match: re.Match[str]) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 import asyncpg
 
 from protocol3.contract.models.common import Scope
+from protocol3.coordinator.background.courtesy import Traffic
 from protocol3.coordinator.background.dispatcher import Dispatchers
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
@@ -64,9 +65,12 @@ def assemble(
             on_transient_failure=parts.give_up,
             workers=parts.obligation_workers,
         ),
-        agenda=AgendaLoop(parts.agenda, recovery, parts.scans),
+        agenda=AgendaLoop(parts.agenda, recovery, parts.scans, together=parts.agenda_together),
         dispatchers=dispatchers,
         hints=Hints(dispatchers.wake, on_scope=lambda scope_id: services.look_again(scope_id)),
+        traffic=Traffic(),
+        applies_at_once=parts.applies_at_once,
+        submissions=asyncio.Semaphore(parts.submissions),
         fixed_scope=fixed_scope,
     )
     wakes.subscribe(

@@ -13,9 +13,11 @@ from protocol3.contract.models.common import TraceContext
 #: Every other method is the client's text.
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 
-_NAMES: Final = ("task_id", "attempt_id", "workflow_id", "worker_session_id")
+_NAMES: Final = frozenset({"task_id", "attempt_id", "workflow_id", "worker_session_id"})
+#: Which of them a kind of command has.
+_named: Final[dict[type, tuple[str, ...]]] = {}
 #: The form of the identifiers that this service makes; what a client made up in their place is its text.
-_DURABLE: Final = re.compile(r"(?:task|att|wf|ws)_[0-9a-f]{32}")
+_DURABLE: Final = re.compile(r"(?:task|att|wf|ws)_[0-9a-f]{44}")
 
 _subjects: Final[ContextVar[dict[str, str] | None]] = ContextVar("subjects", default=None)
 
@@ -59,4 +61,8 @@ def note(**ids: str | None) -> None:
 def note_command(command: object) -> None:
     """The durable ids that a command names, itself or in its lease owner."""
     for holder in (command, getattr(command, "owner", None)):
-        note(**{name: getattr(holder, name, None) for name in _NAMES})
+        kind = type(holder)
+        if kind not in _named:
+            _named[kind] = tuple(name for name in getattr(kind, "__dataclass_fields__", ()) if name in _NAMES)
+        if names := _named[kind]:
+            note(**{name: getattr(holder, name) for name in names})

@@ -7,6 +7,7 @@ from typing import Final
 
 import asyncpg
 
+from protocol3.contract.models.common import Scope
 from protocol3.coordinator.background import due, obligations, workflow_handlers
 from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.background.expiry import handle_lease
@@ -22,16 +23,21 @@ from protocol3.store.scopes import Scopes
 from protocol3.store.transition import Transitions
 from protocol3.telemetry.tracing import Tracing
 
+SUBMISSIONS: Final = 4
+
 
 class Parts:
     """The parts of an ordinary process. `scans` and the handlers are those of the loops."""
 
     #: Connections; one of them listens for hints.
     pool_size: int = POOL_SIZE + 1
+    #: Submissions that use connections side by side: the others are for whoever works.
+    submissions: int = SUBMISSIONS
     #: Obligations handled side by side.
     obligation_workers: int = obligations.CONCURRENCY
     scans: due.Scans = due.BY_REAL_TIME
     agenda: Mapping[str, due.Handler] = {"lease": handle_lease, **workflow_handlers.AGENDA}
+    agenda_together: Mapping[str, due.Together] = workflow_handlers.AGENDA_TOGETHER
     #: What a transient failure with an obligation is followed by.
     give_up: obligations.Handler = staticmethod(workflow_handlers.give_up)
     obligations: Mapping[str, obligations.Handler] = workflow_handlers.OBLIGATIONS
@@ -56,6 +62,10 @@ class Parts:
         self, transitions: Transitions, scopes: Scopes, tracing: Tracing, scope_id: int, queue: str
     ) -> Claiming:
         return Claiming(transitions, tracing, scope_id, queue)
+
+    def applies_at_once(self, scope: Scope) -> bool:
+        """Whether a decision that needs nothing from outside is applied in the step that settles its activation."""
+        return True
 
     def programs(self, programs: ProgramStore) -> ProgramStore:
         return programs

@@ -23,10 +23,10 @@ from protocol3.coordinator.services import Services
 from protocol3.coordinator.traces import trace_exchange
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import FilesystemStore
+from protocol3.store.connections import Connection
 from protocol3.store.database import is_current, is_read_only, open_pool
 from protocol3.store.opening import Unusable, opening
 from protocol3.store.outage import close
-from protocol3.store.transition import Connection
 from protocol3.telemetry.tracing import UNTRACED, Tracing, from_environment
 
 
@@ -98,7 +98,9 @@ async def _edge(
     options: ServeOptions, parts: Parts, services: Services, health: Health, tracing: Tracing, stack: AsyncExitStack
 ) -> tuple[Exchanges, str | None]:
     """The exchanges with whoever observes them, and where metrics are served, until the stack is left."""
-    observers: list[Observer] = [] if tracing is UNTRACED else [partial(trace_exchange, tracing)]
+    observers: list[Observer] = [services.traffic.seen]
+    if tracing is not UNTRACED:
+        observers.append(partial(trace_exchange, tracing))
     if options.metrics_listen is None:
         return parts.exchanges(services, health, observers), None
     from protocol3.coordinator.metrics.collection import Metrics, ProcessState  # a process without metrics has no use

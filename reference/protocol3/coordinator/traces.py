@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from protocol3.contract.models.common import TraceContext
 from protocol3.contract.strict_json import decode, encode
 from protocol3.coordinator.observation import Exchange
-from protocol3.core.acquisition import Poll
 from protocol3.core.claim import Claims, claim_for
 from protocol3.core.records import Task, TaskBody
 from protocol3.core.verdict import Accepted, Fresh
+from protocol3.store.loads.claims import Found
 from protocol3.telemetry.tracing import Span, Tracing
 
 
@@ -45,13 +43,12 @@ class Producers:
         self._tracing = tracing
         self._spans: dict[str, Span] = {}
 
-    def decide(self, loaded: tuple[Sequence[Poll], Sequence[tuple[Task, TaskBody]]], fresh: Fresh) -> Accepted:
+    def decide(self, found: Found, fresh: Fresh) -> Accepted:
         """`claim_for` with these carriers; what is decided is the same without them (TRC-020)."""
-        polls, candidates = loaded
-        self._spans = {task.id: self._begin(task, body) for task, body in candidates}
+        self._spans = {task.id: self._begin(task, body) for task, body in found.candidates}
         carriers = {task_id: span.carrier for task_id, span in self._spans.items()}
         traces = {task_id: encode(carrier.to_json()) for task_id, carrier in carriers.items() if carrier is not None}
-        return claim_for(polls, candidates, fresh, traces)
+        return claim_for(found.polls, found.candidates, fresh, traces, ahead_ms=found.ahead_ms)
 
     def ended(self, claims: Claims | None) -> Claims | None:
         """End the spans of the attempts that were committed."""

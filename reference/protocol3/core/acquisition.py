@@ -17,7 +17,7 @@ from protocol3.core.verdict import Accepted, Clock, Draft, Guard, Rejected, Repl
 class Poll:
     """A poll and the state of its consumer. `task`, `attempt` and `body` are those that the cursor names.
 
-    `work` tells whether the queue of the session holds a task that is due.
+    `work` tells whether the queue of the session holds a task that is due, `last` that the poll cannot wait for one.
     """
 
     command: AcquireCommand
@@ -28,6 +28,7 @@ class Poll:
     attempt: Attempt | None
     body: TaskBody | None
     work: bool
+    last: bool = False
     clock: Clock
 
     @property
@@ -66,11 +67,16 @@ def judge(poll: Poll) -> Verdict | None:
 def complete_empty(poll: Poll) -> Accepted:
     """The sequence is over and brought nothing (DLV-012). Only for an admitted poll."""
     draft = Draft()
+    reply = leave_empty(draft, poll)
+    assert poll.session is not None
+    return draft.accepted(reply, poll.clock, valid_until=[poll.session.expires_at])
+
+
+def leave_empty(draft: Draft, poll: Poll) -> AcquireEmpty:
+    """`complete_empty` as a part of a decision."""
     write_cursor(draft, poll, None)
     guard_former(draft, poll)
-    session = poll.session
-    assert session is not None
-    return draft.accepted(AcquireEmpty(sequence=poll.command.sequence), poll.clock, valid_until=[session.expires_at])
+    return AcquireEmpty(sequence=poll.command.sequence)
 
 
 def write_cursor(draft: Draft, poll: Poll, attempt: Attempt | None) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from protocol3.contract.limits import CLEANUP_GRACE_MS, LEASE_MS
-from protocol3.core.acquisition import Assigned, Poll, guard_former, judge, write_cursor
+from protocol3.contract.models.delivery import AcquireEmpty
+from protocol3.core.acquisition import Assigned, Poll, guard_former, judge, leave_empty, write_cursor
 from protocol3.core.authority import live_until
 from protocol3.core.finalisation import changed, latest_instant
 from protocol3.core.history import append
@@ -17,37 +18,58 @@ from protocol3.core.verdict import Accepted, Draft, Fresh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What became of some polls, by their position: a task, an answer that needs none, or (absent) neither."""
+    """What became of some polls, by their position: a task, nothing, an answer of its own, or (absent) none of these.
+
+    `next_ms`: until the next task is due: 0 if there may be one now for somebody else, None if none is known.
+    """
 
     assigned: dict[int, Assigned]
+    empty: dict[int, AcquireEmpty]
     answered: tuple[int, ...]
+    next_ms: int | None
 
 
 def claim_for(
-    polls: Sequence[Poll],
-    candidates: Iterable[tuple[Task, TaskBody]],
+    polls: Sequence[Poll | None],
+    candidates: Sequence[tuple[Task, TaskBody]],
     fresh: Fresh,
     traces: Mapping[str, bytes] = MappingProxyType({}),
+    *,
+    ahead_ms: int | None = None,
 ) -> Accepted:
-    """Hands candidates to admitted polls, both in their order; replies with Claims.
+    """Hands candidates to admitted polls, both in their order, and completes those left that cannot wait.
 
-    `traces` has the carriers of the attempts by task, where the service makes its own (TRC-014, TRC-015).
+    Replies with Claims. A poll that was not looked at is None. `traces` has the carriers of the attempts by task, where
+    the service makes its own (TRC-014, TRC-015). `ahead_ms`: until the first task is due that is no candidate yet.
 
     A former attempt that is over by time alone is a guard: a renewal may have been under way.
     """
     draft = Draft()
     assigned: dict[int, Assigned] = {}
+    empty: dict[int, AcquireEmpty] = {}
     answered: list[int] = []
     left = iter(candidates)
+    served: list[Poll] = []
     for position, poll in enumerate(polls):
+        if poll is None:
+            continue
         if judge(poll) is not None:
             answered.append(position)
             continue
         task, body = next(left, (None, None))
         if task is not None and body is not None:
             assigned[position] = claim(draft, poll, task, body, fresh, traces.get(task.id))
-    ends = [poll.session.expires_at for n, poll in enumerate(polls) if n in assigned and poll.session is not None]
-    return draft.accepted(Claims(assigned=assigned, answered=tuple(answered)), polls[0].clock, valid_until=ends)
+        elif poll.last:
+            empty[position] = leave_empty(draft, poll)
+        else:
+            continue
+        served.append(poll)
+    more = len(assigned) < len(candidates) or len(candidates) == len(polls)
+    claims = Claims(assigned=assigned, empty=empty, answered=tuple(answered), next_ms=0 if more else ahead_ms)
+    if not served:
+        return Accepted(reply=claims)
+    ends = [poll.session.expires_at for poll in served if poll.session is not None]
+    return draft.accepted(claims, served[0].clock, valid_until=ends)
 
 
 def claim(draft: Draft, poll: Poll, task: Task, body: TaskBody, fresh: Fresh, trace: bytes | None = None) -> Assigned:

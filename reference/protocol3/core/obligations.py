@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from protocol3.core.records import Obligation
 from protocol3.core.verdict import Clock, Draft, Fresh, Guard, ObligationWake
 
 Kind: TypeAlias = Literal["decision", "child", "wake", "drain"]
 
+#: Kinds of which those that wait for one workflow are met together, so many at most. Their handlers take several.
+TOGETHER: Final[frozenset[Kind]] = frozenset({"child"})
+MOST_TOGETHER: Final = 64
 #: Real time that the committing process keeps a new obligation to itself before others may take it over.
 HANDOVER_MS = 2_000
 #: Real time that a process which took over an obligation has before the next may (RCV-004). Who still works on one
@@ -40,10 +43,18 @@ def owe(
     return obligation
 
 
-def settle(draft: Draft, obligation: Obligation) -> None:
-    """The obligation is met: it disappears with this transition, exactly once (RCV-003)."""
-    draft.guard(Guard(kind="obligation", id=obligation.id, version=obligation.version))
-    draft.done.append(obligation.id)
+def settle(draft: Draft, *met: Obligation) -> None:
+    """These obligations are met: they disappear with this transition, exactly once (RCV-003)."""
+    for obligation in met:
+        draft.guard(Guard(kind="obligation", id=obligation.id, version=obligation.version))
+        draft.done.append(obligation.id)
+
+
+def meet_at_once(draft: Draft) -> None:
+    """The step that would owe something does it: its one obligation never comes to be."""
+    (obligation,) = (record for record in draft.records if isinstance(record, Obligation))
+    draft.records.remove(obligation)
+    draft.wakes.remove(ObligationWake(obligation=obligation))
 
 
 def retry_delay(tries: int) -> int:

@@ -82,7 +82,7 @@ class Settling:
 
 def settle(asked: Settling, fresh: Fresh) -> Verdict:
     """Replies with a SettleReply. The lease alone counts, no session is asked (DLV-080)."""
-    return judged(SETTLE_CHECKS, asked) or _accept(asked, fresh)
+    return judged(SETTLE_CHECKS, asked) or accept(asked, fresh).verdict()
 
 
 def _found(asked: Settling) -> Verdict | None:
@@ -137,24 +137,46 @@ def _settle_live(asked: Settling) -> Verdict | None:
 SETTLE_CHECKS: Final = (_found, _owner, _trace, _report, _size, _replay, _settle_live)
 
 
-def _accept(asked: Settling, fresh: Fresh) -> Verdict:
-    """TASK-233."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """A report that is accepted, before its step is frozen: `task` as it is left, `attempt` before it was finished."""
+
+    draft: Draft
+    task: Task
+    attempt: Attempt
+    settlement: Settlement
+    clock: Clock
+    until: int
+
+    def verdict(self) -> Verdict:
+        """Replies with a SettleReply."""
+        receipt = SettlementReceipt(
+            operation_id=self.settlement.operation_id,
+            task_id=self.task.id,
+            attempt_id=self.attempt.id,
+            accepted_at=self.clock.now,
+        )
+        reply = SettleReply(receipt=receipt, already_accepted=False, task_state=self.task.state)
+        return self.draft.accepted(reply, self.clock, valid_until=[self.until])
+
+
+def accept(asked: Settling, fresh: Fresh) -> Reported:
+    """What a report that passed every check changes (TASK-233)."""
     task, attempt = _held(asked.task, asked.attempt)
     until = live_until(attempt)
     command, encoded = asked.command, asked.encoded
     clock = asked.clock.at_least(latest_instant(task, attempt))
     draft = Draft()
     draft.guard(changed(task))
-    draft.write(
-        Settlement(
-            attempt_id=attempt.id,
-            operation_id=command.operation_id,
-            command=encoded.command,
-            output=encoded.output,
-            identity=encoded.identity,
-            accepted_at=clock.now,
-        )
+    settlement = Settlement(
+        attempt_id=attempt.id,
+        operation_id=command.operation_id,
+        command=encoded.command,
+        output=encoded.output,
+        identity=encoded.identity,
+        accepted_at=clock.now,
     )
+    draft.write(settlement)
     attempt = replace(
         attempt,
         quiescence=command.quiescence,
@@ -167,11 +189,7 @@ def _accept(asked: Settling, fresh: Fresh) -> Verdict:
         task = finalise(draft, task, attempt, clock=clock, fresh=fresh)
     else:  # DLV-084
         draft.write(task, attempt)
-    receipt = SettlementReceipt(
-        operation_id=command.operation_id, task_id=task.id, attempt_id=attempt.id, accepted_at=clock.now
-    )
-    reply = SettleReply(receipt=receipt, already_accepted=False, task_state=task.state)
-    return draft.accepted(reply, clock, valid_until=[until])
+    return Reported(draft=draft, task=task, attempt=attempt, settlement=settlement, clock=clock, until=until)
 
 
 def classify(report: Report) -> ReportVerdict:

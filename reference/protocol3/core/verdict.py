@@ -48,20 +48,24 @@ class Clock:
 
 
 class Fresh:
-    """Supplies identifiers derived from a seed that the caller drew: the same seed gives the same identifiers.
+    """Supplies identifiers derived from a seed and an instant in ms that the caller drew: the same give the same.
 
-    A prefix and 128 random bits: opaque, unique, never used again (TASK-043).
+    A prefix and 128 random bits, of which another identifier tells nothing: opaque, unique, never used again
+    (TASK-043). Between them stand 48 bits of the instant: new rows then lie side by side in an index, on few pages.
+    Nothing relies on that order.
     """
 
-    __slots__ = ("_count", "_seed")
+    __slots__ = ("_count", "_drawn_at", "_seed")
 
-    def __init__(self, seed: bytes) -> None:
+    def __init__(self, seed: bytes, drawn_at: int) -> None:
         self._seed = seed
+        self._drawn_at = f"{drawn_at:012x}"
         self._count = 0
 
     def __call__(self, prefix: str) -> str:
         self._count += 1
-        return f"{prefix}_{blake2b(self._count.to_bytes(4, 'big'), key=self._seed, digest_size=16).hexdigest()}"
+        drawn = blake2b(self._count.to_bytes(4, "big"), key=self._seed, digest_size=16)
+        return f"{prefix}_{self._drawn_at}{drawn.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from protocol3.contract.models.common import Descriptor, ProgramRef
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.fetching import check_fetchable, check_fetched
 from protocol3.programs.layout import blob_path, decode_descriptor, descriptor_path
+from protocol3.programs.remembered import Remembered
 
 READERS: Final = 8
 """Threads of a filesystem store, its own: one that stalls (a network mount) must not hold other work in threads."""
@@ -51,11 +52,18 @@ class FilesystemStore:
                 "invalid_input", f"the program store {root} is not a directory; publish a program to create it"
             )
         self._root = root.resolve()
+        self._remembered = Remembered(self._root)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="program-store")
 
     async def resolve(self, program: ProgramRef) -> Descriptor:
-        raw = await self._in_thread(descriptor_path(program), limits.DESCRIPTOR_BYTES)
-        return decode_descriptor(raw, program)
+        name = descriptor_path(program)
+        identity = self._remembered.identity(name)
+        known = self._remembered.find(program, identity)
+        if known is not None:
+            return known
+        descriptor = decode_descriptor(await self._in_thread(name, limits.DESCRIPTOR_BYTES), program)
+        self._remembered.learn(program, identity, descriptor)
+        return descriptor
 
     async def fetch(self, descriptor: Descriptor) -> bytes:
         check_fetchable(descriptor)

@@ -3,12 +3,18 @@
 `apply(guards, valid_until_real, done, unscheduled_kinds, unscheduled_refs, <one array per table>)` locks the guards in
 the given order, compares versions, reads the clock after the locks, and writes everything or nothing. It returns false
 on a miss. A unique violation (a submission key, a child key) is a miss as well and reaches the caller as that error. An
-array of nothing is null. A change of the arguments needs a migration that drops the function of before.
+array of nothing is null. A change of the arguments needs a migration that drops the functions of before.
+
+`apply_together` is the same for the sum of several decisions, which shall not wait for what one of them meets: a lock
+that somebody else keeps is an error there.
 """
 
 from __future__ import annotations
 
 from protocol3.store.tables import TABLES, Table
+
+#: Milliseconds that a sum of decisions waits for a lock: long enough for whoever is about to commit.
+LOCK_MS = 10
 
 
 def _write(table: Table) -> str:
@@ -31,14 +37,17 @@ def _write(table: Table) -> str:
 """
 
 
-def apply_function() -> str:
-    """`create or replace function apply(...)` for the current table list."""
-    arguments = ", ".join(f"new_{t.name} {t.name}[]" for t in TABLES)
+_PARAMETERS = ", ".join(f"${i + 1}" for i in range(5 + len(TABLES)))
+
+
+def apply_functions() -> str:
+    """`create or replace function` of both for the current table list."""
+    arguments = (
+        "guards guard[], valid_until_real bigint, done text[], unscheduled_kinds text[], unscheduled_refs text[], "
+        + ", ".join(f"new_{t.name} {t.name}[]" for t in TABLES)
+    )
     writes = "".join(_write(t) for t in TABLES)
-    return f"""create or replace function apply(
-  guards guard[], valid_until_real bigint, done text[],
-  unscheduled_kinds text[], unscheduled_refs text[], {arguments}
-) returns boolean language plpgsql as $apply$
+    return f"""create or replace function apply({arguments}) returns boolean language plpgsql as $apply$
 declare written bigint;
 begin
   if not lock_guards(guards) then return false; end if;
@@ -50,8 +59,14 @@ begin
   end if;
   return true;
 end $apply$;
+create or replace function apply_together({arguments}) returns boolean language plpgsql
+  set lock_timeout = '{LOCK_MS}ms' as $apply$
+begin
+  return apply({_PARAMETERS});
+end $apply$;
 """
 
 
-#: The statement that calls it; parameters in the order of the function's arguments.
-APPLY = "select apply(" + ", ".join(f"${i + 1}" for i in range(5 + len(TABLES))) + ")"
+#: The statements that call them; parameters in the order of the functions' arguments.
+APPLY = f"select apply({_PARAMETERS})"
+APPLY_TOGETHER = f"select apply_together({_PARAMETERS})"

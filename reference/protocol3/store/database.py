@@ -5,6 +5,7 @@ The minimum server version is what the SQL needs. Tests run on the embedded 18.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,9 +14,9 @@ from typing import Final
 
 import asyncpg
 
-from protocol3.store.apply_sql import apply_function
+from protocol3.store.apply_sql import apply_functions
+from protocol3.store.connections import Connection
 from protocol3.store.outage import CONNECT_S, CutOff, DatabaseError, OnChange, Watch
-from protocol3.store.transition import Connection
 
 __all__ = ["DatabaseError", "is_ahead", "is_current", "is_read_only", "migrate", "open_pool"]
 
@@ -60,6 +61,7 @@ async def open_pool(
         min_size=0,  # what must be there at all times would be made again and again, with a traceback for each failure
         max_size=size,
         max_inactive_connection_lifetime=0,  # a new one has to learn every row type again
+        max_queries=sys.maxsize,  # likewise: however many statements it ran
         connect=Watch(on_change).connect,
         connection_class=CutOff,
         timeout=CONNECT_S,
@@ -121,7 +123,7 @@ async def _migrate(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
     for text in new:
         await connection.execute(text.read_text(encoding="utf-8"))
         await connection.execute("insert into migration (name) values ($1)", text.name)
-    await connection.execute(apply_function())
+    await connection.execute(apply_functions())
     return [text.name for text in new]
 
 

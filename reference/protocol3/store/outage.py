@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import asyncpg
 
@@ -43,7 +43,15 @@ class CutOff(_Connection):
     Whoever rolls back or releases a connection waits for its cancellation first, and a server that stalls would let
     asyncpg wait for as long as a statement may take: an exchange would end far beyond its budget (HTTP-080). What the
     server still does then ends by its own limit.
+
+    `made` counts the connections of this process: whoever remembers what a database said forgets it with each.
     """
+
+    made: ClassVar[int] = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        CutOff.made += 1
 
     async def _cancel(self, *waiters: Any) -> None:
         async with asyncio.timeout(CANCEL_S) as patience:

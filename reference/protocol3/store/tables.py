@@ -57,6 +57,7 @@ BY_RECORD: dict[type[Any], Table] = {t.record: t for t in TABLES}
 BY_GUARD: dict[str, Table] = {t.guard: t for t in TABLES if t.guard is not None}
 #: Position of each table's argument in `apply`.
 ARGUMENT: dict[type[Any], int] = {t.record: i for i, t in enumerate(TABLES)}
+_COLUMNS: dict[type[Any], tuple[str, ...]] = {t.record: t.columns for t in TABLES}
 _ROW: dict[type[Any], Any] = {t.record: attrgetter(*t.columns) for t in TABLES}
 _KEY: dict[type[Any], Any] = {t.record: attrgetter(*t.key) for t in TABLES}
 
@@ -72,11 +73,19 @@ def key_of(record: Any) -> Any:
     return _KEY[type(record)](record)
 
 
+def named(table: Table, key: Any) -> tuple[Any, ...]:
+    """What this row is called: as a guard calls it (kind, id, part), or by table and key where no guard covers it."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if table.guard is None:
+        return (table.name, *keys)
+    return (table.guard, *keys) if len(keys) == 2 else (table.guard, *keys, 0)
+
+
 def record_of(kind: type[Any], row: Any) -> Any:
     """The record of a whole row (`select t from task t`), or None where an outer join found none."""
     if row is None:
         return None
-    return kind(**dict(row.items()))
+    return kind(**dict(zip(_COLUMNS[kind], row, strict=True)))
 
 
 def records_of(kind: type[Any], rows: Any) -> tuple[Any, ...]:

@@ -4,6 +4,10 @@
     decide the pure core
     apply  one call that locks the guards in the one order, compares versions, reads the clock, writes all or nothing
 
+What becomes ready while another apply is under way shares a call with others (`group_commit`), and loads of one kind
+share statements likewise (`gathered`). Where the process has just loaded or written the records itself, they are
+decided about as remembered, without a load (`remembered`).
+
 A miss is decided again in the locked form: lock the guards, load in a LATER statement (a statement that waited for a
 lock sees the locked row new but every other row as old as its own start), decide, apply, commit.
 """
@@ -13,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -22,18 +27,22 @@ import asyncpg
 
 from protocol3.contract.refusal import Refusal
 from protocol3.core.verdict import Accepted, Fresh, Guard, Rejected, Replay, Verdict, Wake
-from protocol3.store.apply_sql import APPLY
+from protocol3.store.apply_sql import APPLY, APPLY_TOGETHER
 from protocol3.store.clock import timed
-from protocol3.store.tables import ARGUMENT, BY_RECORD, TABLES, key_of, row_of
+from protocol3.store.connections import Connection, Reads
+from protocol3.store.gathered import Gathering, Reader
+from protocol3.store.group_commit import LARGE, GroupCommit, size_of
+from protocol3.store.remembered import Memory, Recall
+from protocol3.store.tables import ARGUMENT, BY_RECORD, TABLES, key_of, named, row_of
 
-Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
 Loaded = TypeVar("Loaded")
 Held = TypeVar("Held")
-Load: TypeAlias = Callable[[Connection], Awaitable[Loaded]]
+Load: TypeAlias = Callable[[Reads], Awaitable[Loaded]]
 Decide: TypeAlias = Callable[[Loaded, Fresh], Verdict]
 
 #: Guards that were not known before appear at most a few times in a row; then the caller is told to try again.
 LOCKED_TRIES = 5
+_NO_TURN: Final = nullcontext()
 _MISSES = (asyncpg.UniqueViolationError, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 _log: Final = logging.getLogger("protocol3.transitions")
@@ -51,35 +60,68 @@ class Transitions:
     ) -> None:
         self.pool = pool
         self.virtual = virtual
+        self._memory = Memory(virtual=virtual)
         self._on_commit = on_commit
+        self._group = GroupCommit(lambda: self.pool.acquire(), self._write_together, self._committed)
+        self._gathering = Gathering(lambda: self.pool.acquire())
         self._mutexes: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     def sql(self, text: str) -> str:
         """A statement with its clock filled in."""
         return timed(text, virtual=self.virtual)
 
-    async def run(self, key: Hashable, load: Load[Loaded], decide: Decide[Loaded]) -> Any:
+    def reading(self) -> Reader:
+        """For plain reads: a block in which one that gathers with others takes no connection."""
+        return Reader(self._gathering, lambda: self.pool.acquire())
+
+    async def run(
+        self,
+        key: Hashable,
+        load: Load[Loaded],
+        decide: Decide[Loaded],
+        *,
+        recall: Recall[Loaded] | None = None,
+        turn: AbstractAsyncContextManager[object] = _NO_TURN,
+    ) -> Any:
         """Decide and apply; the reply of the verdict, after its commit: durable, or nothing of it (DLV-120, TASK-016).
 
         `key` names the aggregate: transitions of one aggregate queue up inside this process, a courtesy that keeps
-        misses away. Raises `Refusal` for a rejection and `unavailable` when the guards never held.
+        misses away. A connection is used within a `turn`, a load that gathers with others does without. `recall` may
+        spare the load. Raises `Refusal` for a rejection and `unavailable` when the guards never held.
         """
-        async with self._mutex(key), self._connection() as connection:
-            loaded = await load(connection)
-            verdict = decide(loaded, Fresh(os.urandom(16)))
-            if isinstance(verdict, Replay):
-                return verdict.reply
-            if isinstance(verdict, Rejected) and not verdict.guards:
-                raise _refusal(verdict)
-            if isinstance(verdict, Accepted) and await self._applied(connection, verdict):
-                return verdict.reply
-            return await self._locked(connection, verdict.guards, load, decide)
+        async with self._mutex(key):
+            if recall is not None and self._recalls():
+                remembered = await self._by_memory(recall, decide)
+                if remembered is not None:
+                    return remembered.reply
+            alone = False
+            while True:
+                async with turn, Reader(self._gathering, self._connection) as reader:
+                    if alone:
+                        await reader.connection()
+                    verdict = decide(await self._loaded(reader, load), _fresh())
+                    if isinstance(verdict, Replay):
+                        return verdict.reply
+                    if isinstance(verdict, Rejected) and not verdict.guards:
+                        raise _refusal(verdict)
+                    if alone or isinstance(verdict, Rejected) or self._goes_alone(verdict):
+                        return await self._alone(reader, verdict, load, decide)
+                if await self._group.applied(verdict):  # it keeps no connection from others while it waits
+                    return verdict.reply
+                alone = True  # it has waited for others, so it is decided anew by what is there now
 
     async def run_once(
         self, connection: Connection, load: Load[Loaded], decide: Callable[[Loaded, Fresh], Accepted]
     ) -> Any:
         """Decide and apply once, without locks before; the reply, None after a miss."""
-        verdict = decide(await load(connection), Fresh(os.urandom(16)))
+        verdict = decide(await self._loaded(connection, load), _fresh())
+        return verdict.reply if await self._applied(connection, verdict) else None
+
+    async def run_in_steps(
+        self, connection: Connection, load: Load[Loaded], decide: Callable[[Loaded, Fresh], Awaitable[Accepted]]
+    ) -> Any:
+        """`run_once` with a decision that lets others run in between; what they change is a miss like any other."""
+        verdict = await decide(await load(connection), _fresh())
         return verdict.reply if await self._applied(connection, verdict) else None
 
     async def run_holding(
@@ -99,14 +141,57 @@ class Transitions:
                 held = await lock(connection)
                 if held is None:
                     return None
-                verdict = decide(await load(connection, held), Fresh(os.urandom(16)))
+                verdict = decide(await load(connection, held), _fresh())
                 if not await self._write(connection, verdict):
                     raise _Miss
         except (_Miss, *_MISSES) as miss:
             _tell(miss)
             return None
-        self._on_commit(verdict.wakes)
+        self._committed(verdict)
         return verdict.reply
+
+    def _recalls(self) -> bool:
+        """Whether a decision may be made of what is remembered."""
+        return self._memory.ready
+
+    async def _by_memory(self, recall: Recall[Loaded], decide: Decide[Loaded]) -> Accepted | None:
+        """The decision made of what is remembered, once it is committed; None for anything else, which counts for
+        nothing.
+        """
+        known = recall(self._memory)
+        verdict = None if known is None else decide(known, _fresh())
+        if not isinstance(verdict, Accepted):
+            return None
+        verdict = self._memory.in_time(verdict)
+        if self._goes_alone(verdict):
+            async with self._connection() as connection:
+                held = await self._applied(connection, verdict)
+        else:
+            held = await self._group.applied(verdict)
+        if held:
+            return verdict
+        self._memory.missed(verdict)
+        return None
+
+    async def _loaded(self, reads: Reads, load: Load[Loaded]) -> Loaded:
+        loaded = await load(reads)
+        self._memory.learn(loaded)
+        return loaded
+
+    def _committed(self, verdict: Accepted) -> None:
+        self._memory.committed(verdict)
+        self._on_commit(verdict.wakes)
+
+    async def _alone(
+        self, reader: Reader, verdict: Accepted | Rejected, load: Load[Loaded], decide: Decide[Loaded]
+    ) -> Any:
+        if not reader.connected:
+            with self._group.under_way():  # while it waits for a connection others gather
+                await reader.connection()
+        connection = await reader.connection()
+        if isinstance(verdict, Accepted) and await self._applied(connection, verdict):
+            return verdict.reply
+        return await self._locked(connection, verdict.guards, load, decide)
 
     async def _locked(
         self, connection: Connection, guards: tuple[Guard, ...], load: Load[Loaded], decide: Decide[Loaded]
@@ -115,7 +200,7 @@ class Transitions:
             try:
                 async with connection.transaction():
                     await self._lock(connection, guards)
-                    verdict = decide(await load(connection), Fresh(os.urandom(16)))
+                    verdict = decide(await self._loaded(connection, load), _fresh())
                     if isinstance(verdict, Replay):
                         return verdict.reply
                     if isinstance(verdict, Rejected):
@@ -128,7 +213,7 @@ class Transitions:
             except (_Miss, *_MISSES) as miss:
                 _tell(miss)
                 continue
-            self._on_commit(verdict.wakes)
+            self._committed(verdict)
             return verdict.reply
         raise Refusal("unavailable", "the records kept changing; repeat the command")
 
@@ -136,21 +221,30 @@ class Transitions:
         """Lock the guarded rows in the one order; nobody changes them until the transaction ends."""
         await connection.fetchval("select lock_guards($1)", _guard_rows(guards))
 
+    def _goes_alone(self, verdict: Accepted) -> bool:
+        """Whether it is applied by itself: nothing else is, or it is large, or there is nothing to apply."""
+        return not self._group.busy or _is_empty(verdict) or size_of(verdict) > LARGE
+
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
-        if not (verdict.records or verdict.guards or verdict.done or verdict.unscheduled):
+        if _is_empty(verdict):
             return True
         try:
-            held = await self._write(connection, verdict)
+            with self._group.under_way():
+                held = await self._write(connection, verdict)
         except _MISSES as miss:
             _tell(miss)
             return False
         if held:
-            self._on_commit(verdict.wakes)
+            self._committed(verdict)
         return held
 
     async def _write(self, connection: Connection, verdict: Accepted) -> bool:
         """Everything or, False, nothing; committed with the transaction around it, without one at once."""
         return bool(await connection.fetchval(APPLY, *arguments(verdict)))
+
+    async def _write_together(self, connection: Connection, verdict: Accepted) -> bool:
+        """The sum of several verdicts, which waits for no lock that is kept."""
+        return bool(await connection.fetchval(APPLY_TOGETHER, *arguments(verdict)))
 
     def _connection(self) -> AbstractAsyncContextManager[Connection]:
         return self.pool.acquire()
@@ -162,6 +256,11 @@ class Transitions:
             lock = self._mutexes[key] = asyncio.Lock()
         async with lock:
             yield
+
+
+def _fresh() -> Fresh:
+    """Identifiers for one decision. This machine's clock will do for their order, and costs no statement."""
+    return Fresh(os.urandom(16), time.time_ns() // 1_000_000)
 
 
 class _Miss(Exception):
@@ -176,6 +275,10 @@ def _tell(miss: Exception) -> None:
 
 def _refusal(verdict: Rejected) -> Refusal:
     return Refusal(verdict.code, verdict.message)
+
+
+def _is_empty(verdict: Accepted) -> bool:
+    return not (verdict.records or verdict.guards or verdict.done or verdict.unscheduled)
 
 
 def _lock_of(guard: Guard) -> tuple[str, str, int, bool]:
@@ -198,9 +301,9 @@ def arguments(verdict: Accepted) -> list[Any]:
         latest[type(record), key_of(record)] = record
     arrays: list[list[tuple[Any, ...]]] = [[] for _ in TABLES]
     for (kind, key), record in latest.items():
-        row, guard = row_of(record), BY_RECORD[kind].guard
-        if guard is not None:
-            known = versions.get((guard, *key) if isinstance(key, tuple) else (guard, key, 0))
+        row, table = row_of(record), BY_RECORD[kind]
+        if table.guard is not None:
+            known = versions.get(named(table, key))
             row = (*row[:-1], 0 if known is None else known + 1)  # `version` is the last column
         arrays[ARGUMENT[kind]].append(row)
     kinds, refs = ([entry[part] for entry in verdict.unscheduled] for part in (0, 1))

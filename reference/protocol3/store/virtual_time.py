@@ -14,7 +14,8 @@ import asyncpg
 
 from protocol3.contract.limits import MAX_TIMESTAMP_MS
 from protocol3.store.clock import REAL
-from protocol3.store.transition import LOCKED_TRIES, Connection
+from protocol3.store.connections import Connection
+from protocol3.store.transition import LOCKED_TRIES
 
 #: The latest time of a scope: what the contract counts from now on, a day at most each, must still have an instant.
 LATEST: Final = MAX_TIMESTAMP_MS - 2 * 86_400_000

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from protocol3.worker.authority import Stop
+from protocol3.worker.clock import now_ms
 from protocol3.worker.control import AttemptControl
 from protocol3.worker.diagnostics import Diagnostics
 from protocol3.worker.interruption import Interruptible
@@ -92,6 +93,8 @@ class Admission:
 
     def _look(self) -> None:
         """Every 10 ms while anything is owned: a suspended machine has passed deadlines that no timer saw (WRK-030)."""
+        now = now_ms()
         for control in self._controls.values():
-            control.look()
+            if now >= control.next_look_ms:
+                control.look()
         self._next_look = asyncio.get_running_loop().call_later(_LOOK_S, self._look) if self._controls else None

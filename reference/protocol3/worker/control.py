@@ -5,6 +5,7 @@ counts. Timers stand still while the machine is suspended; so `Admission` has ev
 """
 
 import asyncio
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +33,9 @@ class AttemptControl:
         self._work: Interruptible | None = None
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = math.inf
+        self.next_look_ms = math.inf
+        """Until then a look sees nothing new."""
         self._update(local)
 
     @property
@@ -91,7 +95,9 @@ class AttemptControl:
 
     def look(self) -> None:
         """Take notice of a deadline that has passed."""
-        self._update(self._local.at(now_ms()))
+        now = now_ms()
+        if now >= self.next_look_ms:
+            self._update(self._local.at(now))
 
     def close(self) -> None:
         if self._timer is not None:
@@ -108,14 +114,22 @@ class AttemptControl:
         if local is not before:
             self._changed.set()
         if local.stop is not None:
+            self.next_look_ms = math.inf
             self.close()
             if before.stop is None and self._work is not None:
                 self._work.interrupt()
-        elif self._timer is None or local.work_deadline_ms != before.work_deadline_ms:
-            self.close()
-            delay = max(local.work_deadline_ms - now_ms(), 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+            return
+        self.next_look_ms = local.work_deadline_ms
+        if self._timer is None or self.next_look_ms < self._timer_ms:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """A deadline that moves on leaves the timer alone: it comes early then and is set again."""
+        self.close()
+        self._timer_ms = self.next_look_ms
+        delay = max(self.next_look_ms - now_ms(), 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        self.look()
+        self._update(self._local.at(now_ms()))

@@ -1,6 +1,7 @@
 """One invocation from its descriptor to a report: package, process, frames, and its end (WRK-032…065)."""
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from protocol3.contract.models.common import Descriptor, TraceContext
@@ -22,6 +23,7 @@ from protocol3.worker.preparation import Preparer
 from protocol3.worker.process import Launcher, ProgramProcess
 from protocol3.worker.reports import ProcessUse
 from protocol3.worker.settings import ProgramSettings
+from protocol3.worker.starts import Starts
 from protocol3.worker.workflow_host import WorkflowHost
 
 
@@ -31,6 +33,7 @@ class Machinery:
 
     preparer: Preparer
     pool: ProcessPool
+    starts: Starts
     frame_bytes: int
     clean_up_ms: int
 
@@ -47,7 +50,13 @@ def assemble(
     launcher = Launcher.of(settings, diagnostics, orphans)
     pool = ProcessPool(launcher, settings.concurrency, on_stuck=diagnostics.say)
     preparer = Preparer(cache, store, fetch_timeout_ms=pacing.fetch_timeout_ms, make_room=pool.retire_idle)
-    return Machinery(preparer=preparer, pool=pool, frame_bytes=settings.frame_bytes, clean_up_ms=pacing.shutdown_ms)
+    return Machinery(
+        preparer=preparer,
+        pool=pool,
+        starts=Starts(patience_s=pacing.startup_ms / 1000 / 2),
+        frame_bytes=settings.frame_bytes,
+        clean_up_ms=pacing.shutdown_ms,
+    )
 
 
 class Execution:
@@ -149,8 +158,16 @@ class Execution:
             pin.release()
             raise
         self._progress = reports.STARTUP
-        process = self._process = await self._machinery.pool.spawn(pin)
-        await process.ready()
+        with ExitStack() as kept:
+            kept.callback(pin.release)
+            async with self._machinery.starts.turn():
+                warm = await self._warm_process()  # one may have become idle before the turn came
+                if warm is not None:
+                    return warm
+                self._progress = reports.STARTUP
+                kept.pop_all()  # the pool takes the pin over
+                process = self._process = await self._machinery.pool.spawn(pin)
+                await process.ready()
         return process
 
     def _require_protocol(self, protocol: int) -> None:

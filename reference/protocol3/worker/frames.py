@@ -7,7 +7,7 @@ from protocol3.contract import limits
 from protocol3.contract.models.common import TraceContext
 from protocol3.contract.models.delivery import Observations, ProgramError, Success
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import InvalidJson, JsonValue, compact_size, decode, deeper_than, depth, encode
+from protocol3.contract.strict_json import InvalidJson, JsonValue, decode, deeper_than, depth, encode, fits
 from protocol3.contract.text import uncontrolled
 from protocol3.worker.failures import ExecutionFailed
 
@@ -211,6 +211,6 @@ def _request(frame: Frame, line: bytes, next_id: int) -> RuntimeRequest:
         operation = uncontrolled(frame["operation"], "operation", _OPERATION_BYTES)
     except Refusal:
         raise violation("a runtime request has no valid operation") from None
-    if _nests_beyond(limits.RUNTIME_DEPTH, payload, line) or compact_size(payload) > limits.RUNTIME_EXCHANGE_BYTES:
+    if _nests_beyond(limits.RUNTIME_DEPTH, payload, line) or not fits(payload, line, limits.RUNTIME_EXCHANGE_BYTES):
         raise violation("the payload of a runtime request is too large or too deep")
     return RuntimeRequest(id=identifier, operation=operation, payload=payload)

@@ -21,7 +21,7 @@ _REFUSED: Final = Stop(kind="cancelled", reason="the coordinator refused a renew
 
 
 class Renewals:
-    """Keeps the lease of one attempt alive in a task of its own: ``async with Renewals(...)``."""
+    """Keeps the lease of one attempt alive: ``async with Renewals(...)``. Each renewal is a task, a timer between."""
 
     def __init__(
         self,
@@ -43,20 +43,22 @@ class Renewals:
         within_ms = self._pacing.dispatch_confirmation_ms
         self._confirm_by_ms = now_ms() + within_ms
         self._confirmation = loop.call_later(within_ms / 1000, self._control.stop_unless_permitted, _UNCONFIRMED)
-        self._task = loop.create_task(self._run())
-        self._task.add_done_callback(self._ended)
+        self._next: asyncio.TimerHandle | None = None
+        self._left = False
+        self._begin()
 
     async def __aexit__(self, *_: object) -> None:
+        self._left = True
         self._confirmation.cancel()
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        if self._next is not None:
+            self._next.cancel()
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
-    async def _run(self) -> None:
-        """Until there is nothing left to renew."""
-        while True:
-            if not await self._renew():
-                return
-            await asyncio.sleep(self._pacing.renew_interval_ms / 1000)
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._renew())
+        self._task.add_done_callback(self._ended)
 
     async def _renew(self) -> bool:
         """One renewal, repeated identically until it is answered (WRK-025); False when it was the last."""
@@ -99,8 +101,15 @@ class Renewals:
             self._control.stop(_REFUSED)
             self._admission.fail(f"the coordinator refused a renewal: {code}")
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """WRK-031: without a monitor there is no user work."""
+    def _ended(self, task: asyncio.Task[bool]) -> None:
+        """The next one is due, unless this was the last: without a monitor there is no user work (WRK-031)."""
+        error = None if task.cancelled() else task.exception()
+        if self._left:
+            return
+        if not task.cancelled() and error is None and task.result():
+            after_s = self._pacing.renew_interval_ms / 1000
+            self._next = asyncio.get_running_loop().call_later(after_s, self._begin)
+            return
         self._control.stop(_MONITOR_ENDED)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if error is not None:
             self._admission.fail(f"a lease monitor failed: {error!r}")

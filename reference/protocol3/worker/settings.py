@@ -138,6 +138,7 @@ def _check_server(server: str) -> None:
     try:
         url = urlsplit(server)
         usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        (url.hostname or "").encode("idna")  # no name of a host can be looked up that this refuses
     except ValueError:
         usable = False
         url = urlsplit("")

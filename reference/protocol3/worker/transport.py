@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
-import aiohttp
-from yarl import URL
-
 from protocol3 import __version__
 from protocol3.contract import limits
 from protocol3.contract.media_type import is_json
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import InvalidJson, JsonValue, decode
 from protocol3.telemetry.tracing import Span, current_span
+from protocol3.worker.connections import Broken, Connections, Fields, Head
 
 _OK: Final = 200
 _HEADERS: Final = {
@@ -45,16 +43,7 @@ class Coordinator:
         self._notice = notice
         self._answers = True
         self._base = server.rstrip("/")
-        self._urls: dict[str, URL] = {}
-        self._timeout = aiohttp.ClientTimeout(total=request_timeout_ms / 1000)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=_HEADERS,
-            timeout=self._timeout,
-            auto_decompress=False,
-            trust_env=False,
-        )
+        self._connections = Connections(self._base, timeout_s=request_timeout_ms / 1000, fields=_HEADERS.items())
 
     async def post(self, path: str, body: bytes, *, reply_bytes: int = limits.REPLY_BYTES) -> JsonValue:
         """The reply to one POST, sent once. Raises :class:`Uncertain` or :class:`Refused`."""
@@ -72,7 +61,7 @@ class Coordinator:
         return value
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._connections.close()
 
     def _answered(self) -> None:
         if not self._answers:
@@ -93,54 +82,43 @@ class Coordinator:
         return value
 
     async def _sent(self, path: str, body: bytes, reply_bytes: int, span: Span) -> JsonValue:
-        url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path, encoded=True))
+        def judge(head: Head) -> int:
+            _check_head(head)
+            return reply_bytes if head.status == _OK else limits.ERROR_REPLY_BYTES
+
         try:
-            async with self._session.post(url, data=body, headers=_trace(span), allow_redirects=False) as reply:
-                limit = reply_bytes if reply.status == _OK else limits.ERROR_REPLY_BYTES
-                _check_head(reply, limit)
-                content = await _body(reply, limit)
+            status, content = await self._connections.post(path, body, judge, _trace(span))
         except TimeoutError:
             raise Uncertain("no reply in time") from None
-        except (aiohttp.ClientError, OSError) as error:
+        except Broken as broken:
+            raise Uncertain(str(broken)) from None
+        except OSError as error:
             raise Uncertain(f"{type(error).__name__}: {error}") from None
         try:
             value = decode(content, max_depth=limits.REPLY_DEPTH)
         except InvalidJson as error:
             raise Uncertain(f"the reply is {error}") from None
-        if reply.status != _OK:
-            raise _refusal(reply.status, value)
+        if status != _OK:
+            raise _refusal(status, value)
         return value
 
 
-def _trace(span: Span) -> dict[str, str] | None:
+def _trace(span: Span) -> Fields:
     """Headers of this exchange alone, fresh for each repetition (TRC-023)."""
     carrier = span.carrier
     if carrier is None:
-        return None
-    state = {} if carrier.tracestate is None else {"tracestate": carrier.tracestate}
-    return {"traceparent": carrier.traceparent} | state
+        return ()
+    parent = ("traceparent", carrier.traceparent)
+    return (parent,) if carrier.tracestate is None else (parent, ("tracestate", carrier.tracestate))
 
 
-def _check_head(reply: aiohttp.ClientResponse, limit: int) -> None:
-    types = reply.headers.getall("Content-Type", [])
+def _check_head(head: Head) -> None:
+    types = head.all(b"content-type")
     if len(types) != 1 or not is_json(types[0]):
-        raise Uncertain(f"the reply (status {reply.status}) is not JSON; is the server URL right?")
-    encodings = reply.headers.getall("Content-Encoding", [])
+        raise Uncertain(f"the reply (status {head.status}) is not JSON; is the server URL right?")
+    encodings = head.all(b"content-encoding")
     if len(encodings) > 1 or any(encoding.lower() != "identity" for encoding in encodings):
         raise Uncertain("the reply is encoded")
-    if reply.content_length is not None and reply.content_length > limit:
-        raise Uncertain("the reply is too large")
-
-
-async def _body(reply: aiohttp.ClientResponse, limit: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in reply.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise Uncertain("the reply is too large")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _refusal(status: int, value: JsonValue) -> Uncertain | Refused:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -102,6 +103,37 @@ def test_it_runs_as_a_module():
         [sys.executable, "-m", "protocol3.cli", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("protocol3, version ")
+
+
+COLLECTOR = """
+import gc, sys, click
+from protocol3.cli import root
+
+class Look:  # asked for every module that is imported
+    enabled = {}
+    def find_spec(self, name, *_):
+        self.enabled.setdefault(name, []).append(gc.isenabled())
+
+sys.meta_path.insert(0, Look())
+context = click.Context(root.root)
+for name in ("orchestrator", "orchestrator"):
+    root.root.get_command(context, name)
+    print(Look.enabled["asyncpg"], gc.isenabled(), gc.get_freeze_count())
+root.root.list_commands = lambda _: ["spec"]
+root.COMMANDS["spec"] = root.Entry(module="protocol3.cli.missing", section="", about="")
+try:
+    root.root.get_command(context, "spec")
+except ModuleNotFoundError:
+    print(gc.isenabled())
+"""
+
+
+def test_the_collector_rests_while_a_command_is_imported_and_spares_what_that_made():
+    done = subprocess.run([sys.executable, "-c", COLLECTOR], capture_output=True, text=True, check=True)
+    first, again, failed = done.stdout.splitlines()
+    assert re.fullmatch(r"\[False\] True [1-9][0-9]{3,}", first)
+    assert again == first  # garbage of what runs later is not kept
+    assert failed == "True"
 
 
 def every_command(group, path=()):

@@ -19,6 +19,7 @@ from protocol3.contract.strict_json import (
     depth,
     digest,
     encode,
+    fits,
     float_text,
     same,
 )
@@ -50,6 +51,24 @@ def test_identity_is_canonical(value: Any) -> None:
     assert len(canonical(value)) == compact_size(value)
     assert digest(value) == digest(decode(canonical(value)))
     assert not same(value, [value])
+
+
+@given(values, st.integers(0, 1000))
+def test_what_fits_is_told_by_the_compact_form(value: Any, limit: int) -> None:
+    """JSON-052: however much longer the text was."""
+    for text in (encode(value), json.dumps(value, indent=2).encode()):
+        assert fits(value, text, limit) == (compact_size(value) <= limit)
+
+
+@pytest.mark.parametrize("token", ["1e15", "-1e15", "1e9", "-0", "1E5", "1e-4"])
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_what_fits_is_told_by_the_compact_form_of_the_shortest_text(token: str, count: int) -> None:
+    """JSON-054: numbers get longer."""
+    text = f"[{','.join([token] * count)}]".encode()
+    value = decode(text)
+    size = compact_size(value)
+    assert size > len(text)
+    assert [fits(value, text, limit) for limit in (size - 1, size, 5 * len(text))] == [False, True, True]
 
 
 @given(st.dictionaries(texts, st.none(), min_size=2))

@@ -65,7 +65,7 @@ class Client:
     """JSON commands as they come from the wire, in one scope; replies as JSON values.
 
     Times are moved by `age`, which lets a task and its attempts seem older than they are. The agenda keeps its entries,
-    so an attempt that ran out stays unrecovered until `recover`.
+    so an attempt that ran out stays unrecovered until `recover`. Whoever changes a record moves its version, here too.
     """
 
     def __init__(self, services: Services, namespace: str) -> None:
@@ -153,7 +153,8 @@ class Client:
     async def age(self, task_id: str, ms: int) -> None:
         async with self.services.pool.acquire() as connection, connection.transaction():
             await connection.execute(
-                "update task set submitted_at = submitted_at - $2, available_at = available_at - $2 where id = $1",
+                "update task set submitted_at = submitted_at - $2, available_at = available_at - $2, "
+                "version = version + 1 where id = $1",
                 task_id,
                 ms,
             )
@@ -174,7 +175,8 @@ class Client:
                 await asyncio.sleep(0.005)
 
     async def expire_session(self, session: str) -> None:
-        await self.services.pool.execute("update session set expires_at = 1 where id = $1", session)
+        text = "update session set expires_at = 1, version = version + 1 where id = $1"
+        await self.services.pool.execute(text, session)
 
 
 def completed(outcome: Any) -> dict[str, Any]:
@@ -315,11 +317,13 @@ def faults(controlled_parts: ControlledParts, request: pytest.FixtureRequest) ->
 
 
 @pytest.fixture
-async def frozen_pool(database: str) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
+async def frozen_pool(database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[asyncpg.Pool[asyncpg.Record]]:
     """Connections on which the database's clock stands still: for tests that make it their `pool` and advance exactly.
 
-    What a schema earlier in the search path calls `clock_timestamp` is what every statement and function gets.
+    What a schema earlier in the search path calls `clock_timestamp` is what every statement and function gets. Ours
+    does not stand still, so no decision is dated by it.
     """
+    monkeypatch.setattr("protocol3.store.remembered.FRESH_S", -1.0)
 
     async def keep(_: object) -> None: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from protocol3.coordinator.assembly import assemble
 from protocol3.coordinator.background import due
 from protocol3.coordinator.background.due import AgendaLoop
+from protocol3.core.records import Agenda
 
 
 class Passes:
@@ -112,3 +114,81 @@ async def test_a_database_that_cannot_be_asked(services, passes, monkeypatch):
     await run_until(loop, services, lambda: passes.failures)
     monkeypatch.undo()
     await run_until(loop, services, lambda: passes.count)
+
+
+class Desk:
+    """A handler for one entry and one for several, which count what they are given."""
+
+    def __init__(self, outcome: bool | BaseException = True) -> None:
+        self.outcome = outcome
+        self.alone: list[str] = []
+        self.together: list[list[str]] = []
+
+    async def one(self, services: Any, entry: Agenda) -> None:
+        self.alone.append(entry.ref)
+        await self._done(services, [entry])
+
+    async def several(self, services: Any, entries: Sequence[Agenda]) -> bool:
+        self.together.append([entry.ref for entry in entries])
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        if self.outcome:
+            await self._done(services, entries)
+        return self.outcome
+
+    async def _done(self, services: Any, entries: Sequence[Agenda]) -> None:
+        await services.pool.execute("delete from agenda where ref = any($1)", [entry.ref for entry in entries])
+
+    def loop(self, passes: Passes) -> AgendaLoop:
+        return AgendaLoop({"test": self.one, "other": self.one}, passes, together={"test": self.several})
+
+
+async def test_entries_of_one_kind_are_handled_together(services, entries, passes):
+    """So many in one call at most; a lone one, and one of another kind, as ever."""
+    await entries(due.MOST_TOGETHER + 1)
+    await services.pool.execute("insert into agenda values ('other', 'a', 1, 1), ('other', 'b', 1, 1)")
+    desk = Desk()
+    await run_until(desk.loop(passes), services, lambda: passes.count)
+    assert [len(refs) for refs in desk.together] == [due.MOST_TOGETHER]
+    assert sorted(desk.alone) == ["a", "b", f"ref{due.MOST_TOGETHER + 1:04}"]
+
+
+@pytest.mark.parametrize("outcome", [False, ConnectionError()], ids=["missed", "failed"])
+async def test_what_did_not_stand_together_is_handled_one_by_one(services, entries, passes, outcome):
+    """In the same pass: nobody waits for the one that was the reason."""
+    await entries(3)
+    desk = Desk(outcome)
+    await run_until(desk.loop(passes), services, lambda: passes.count)
+    assert [len(refs) for refs in desk.together] == [3]
+    assert sorted(desk.alone) == ["ref0001", "ref0002", "ref0003"]
+    assert passes.failures == 0
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "most", "size"),
+    [(True, 1, due.FEW_TOGETHER), (False, due.GROUPS, due.MOST_TOGETHER)],
+    ids=["exchanges-come", "calm"],
+)
+async def test_groups_side_by_side(services, entries, passes, exchanges, most, size):
+    """A core is left to exchanges while they come, and used when nobody wants it."""
+    await entries(due.MOST_TOGETHER * (due.GROUPS + 2))
+    under_way, seen = 0, [0]
+
+    class Slow(Desk):
+        async def several(self, services: Any, entries: Sequence[Agenda]) -> bool:
+            nonlocal under_way
+            under_way += 1
+            seen.append(under_way)
+            done = await super().several(services, entries)
+            for _ in range(10):  # long enough for whoever may begin as well
+                await asyncio.sleep(0)
+            under_way -= 1
+            return done
+
+    if exchanges:
+        services.traffic.seen(None)
+        services.traffic._until = float("inf")  # however long this test takes
+    desk = Slow()
+    await run_until(desk.loop(passes), services, lambda: passes.count)
+    assert max(seen) == most
+    assert [len(refs) for refs in desk.together] == [size] * (due.MOST_TOGETHER * (due.GROUPS + 2) // size)

@@ -86,7 +86,8 @@ async def test_unknown_session(client, refused):
 async def test_extension_moves_no_lease(client):
     """DLV-004, DLV-006."""
     task_id, session, assignment = await claimed(client)
-    await client.services.pool.execute("update session set expires_at = expires_at - 1000 where id = $1", session)
+    earlier = "update session set expires_at = expires_at - 1000, version = version + 1 where id = $1"
+    await client.services.pool.execute(earlier, session)
     extended = await client.extend(session)
     assert (extended["id"], extended["queue"], extended["scope"]) == (session, "q", client.scope)
     owner = assignment["lease"]["owner"]

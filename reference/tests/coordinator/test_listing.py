@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import chain
 
 import pytest
+
+from protocol3.contract.models.common import Descriptor, ProgramRef
 
 
 async def fill(client):
@@ -72,6 +75,30 @@ async def test_a_cursor_outlives_its_boundary(client):
     await client.submit("newer")
     rest = await client.list(limit=100, cursor=first["next_cursor"])
     assert [item["task_id"] for item in rest["items"]] == expected[2:]
+
+
+async def test_what_waits_for_its_program_is_listed_before_a_cursor(client, programs):
+    """DISC-020: dated by its acceptance, not by the look at its key before the program store answered."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+    resolve = programs.resolve
+
+    async def elsewhere(program: ProgramRef) -> Descriptor:
+        asked.set()
+        await answer.wait()
+        return await resolve(program)
+
+    await client.submit("old")
+    programs.resolve = elsewhere
+    late = asyncio.create_task(client.submit("late"))
+    await asked.wait()
+    programs.resolve = resolve
+    await client.submit("new")
+    cursor = (await client.list(limit=1))["next_cursor"]
+    await asyncio.sleep(0.05)  # as long as a store over a network may take
+    answer.set()
+    late_id = (await late)["task_id"]
+    behind = (await client.list(limit=100, cursor=cursor))["items"]
+    assert late_id not in [item["task_id"] for item in behind]
 
 
 async def test_a_cursor_of_another_question(client, refused):

@@ -10,10 +10,11 @@ import pytest
 
 from protocol3.coordinator import assembly
 from protocol3.coordinator.background.claiming import Claiming
-from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
+from protocol3.coordinator.background.dispatcher import Dispatcher
 from protocol3.coordinator.background.due import AgendaLoop
 from protocol3.coordinator.background.hints import Hints
 from protocol3.coordinator.background.obligations import Obligations
+from protocol3.coordinator.background.waiting import Waiter
 from protocol3.telemetry.tracing import UNTRACED
 
 
@@ -90,10 +91,15 @@ async def test_a_worker_of_obligations(services: Any) -> None:
 
 async def test_a_dispatcher(services: Any) -> None:
     dispatcher = Dispatcher(
-        services.transitions, Claiming(services.transitions, UNTRACED, 1, "main"), 1, "main", on_end=lambda: None
+        services.transitions,
+        Claiming(services.transitions, UNTRACED, 1, "main"),
+        1,
+        "main",
+        place=lambda: True,
+        on_end=lambda: None,
     )
     command: Any = SimpleNamespace(worker_session_id="s", consumer_id=0)
-    dispatcher.add(Waiter(command=command, patient=True))
+    dispatcher.add(Waiter(command=command, last=False))
     await ends(dispatcher.task, services.pool.used)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from protocol3.coordinator.assembly import assemble
 from protocol3.coordinator.background.obligations import Obligations
+from protocol3.core.obligations import MOST_TOGETHER
 from protocol3.core.records import Obligation
 from protocol3.core.verdict import Accepted
 from protocol3.store.apply_sql import APPLY
@@ -38,14 +39,18 @@ class Desk:
     def __init__(self, services: Any) -> None:
         self.services = services
         self.seen: list[Obligation] = []
+        self.calls: list[int] = []
         self.handle: Any = self.meet
         self.given_up: list[Obligation] = []
         self.passes = Passes()
-        self.loop = Obligations({"child": self._handler}, self.passes, on_transient_failure=self._failed)
+        handlers = dict.fromkeys(("wake", "child"), self._handler)
+        self.loop = Obligations(handlers, self.passes, on_transient_failure=self._failed)
 
-    async def _handler(self, services: Any, obligation: Obligation) -> None:
-        self.seen.append(obligation)
-        await self.handle(obligation)
+    async def _handler(self, services: Any, *held: Obligation) -> None:
+        self.calls.append(len(held))
+        self.seen.extend(held)
+        for obligation in held:
+            await self.handle(obligation)
 
     async def meet(self, obligation: Obligation) -> None:
         text = "delete from obligation where id = $1 and version = $2"
@@ -58,13 +63,12 @@ class Desk:
         obligation = Obligation(
             id=f"obl_{next(_numbers)}",
             scope_id=1,
-            kind="child",
             workflow_id=workflow_id,
             subject="s",
             created_at=1,
             ready_real=await self.services.pool.fetchval(NOW) + ready_in,
             tries=0,
-            **fields,
+            **({"kind": "wake"} | fields),
         )
         assert await self.services.pool.fetchval(APPLY, *arguments(Accepted(reply=None, records=(obligation,))))
         return obligation
@@ -199,3 +203,62 @@ async def test_taking_twice_is_taking_once(desk):
     desk.loop.take(obligation)
     await desk.gone(obligation)
     assert desk.seen == [obligation]
+
+
+@pytest.fixture
+def queued(desk):
+    """`await queued(*kinds)`: obligations of these kinds of one workflow, all waiting while the first is handled.
+
+    Returns the gate that lets it go on, and the obligations.
+    """
+
+    async def _queued(*kinds):
+        gate, owed = asyncio.Event(), [await desk.owe(kind=kind) for kind in kinds]
+
+        async def handle(obligation):
+            if obligation is owed[0]:
+                await gate.wait()
+            await desk.meet(obligation)
+
+        desk.handle = handle
+        for obligation in owed:
+            desk.loop.take(obligation)
+            await desk.until(lambda: desk.seen)
+        return gate, owed
+
+    return _queued
+
+
+async def test_ends_of_children_that_wait_are_met_together(desk, queued):
+    """A lone one waits for nobody; those that came meanwhile, over others of the workflow, are one call."""
+    gate, owed = await queued("child", "child", "wake", "child", "wake")
+    gate.set()
+    await desk.gone(*owed)
+    assert desk.calls == [1, 2, 1, 1]
+    assert desk.seen == [owed[n] for n in (0, 1, 3, 2, 4)]
+    await desk.until(lambda: not desk.loop.held)
+
+
+async def test_so_many_are_met_together_at_most(desk, queued):
+    """One transition stays bounded."""
+    gate, owed = await queued("wake", *["child"] * (MOST_TOGETHER + 2))
+    gate.set()
+    await desk.gone(*owed)
+    assert desk.calls == [1, MOST_TOGETHER, 2]
+
+
+async def test_ends_that_fail_together_are_each_put_back(desk, queued):
+    """RCV-008, RCV-020: each with one more try, each asked whether it is given up."""
+    gate, owed = await queued("wake", "child", "child")
+    meet, failures = desk.handle, [ConnectionError()]
+
+    async def handle(obligation):
+        if obligation.kind == "child" and failures:
+            raise failures.pop()
+        await meet(obligation)
+
+    desk.handle = handle
+    gate.set()
+    await desk.gone(*owed)
+    assert desk.given_up == owed[1:]
+    assert sorted((each.id, each.tries) for each in desk.seen if each.tries) == [(each.id, 1) for each in owed[1:]]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from protocol3.contract.limits import WAIT_RESERVE_MS
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.background.claiming import Claiming
+from protocol3.coordinator.background.waiting import BATCH
 from protocol3.coordinator.budget import exchange_deadline
 
 
@@ -143,6 +146,76 @@ async def test_identical_polls(client):
     replies = await asyncio.gather(*polls)
     assert len({reply["assignment"]["lease"]["owner"]["attempt_id"] for reply in replies}) == 1
     assert [item["state"] for item in (await client.list(state="queued"))["items"]] == ["queued"]
+
+
+@pytest.mark.parametrize(("sequence", "answer"), [(1, "empty"), (2, "out_of_order")])
+async def test_a_poll_beside_one_that_waits(client, refused, sequence, answer):
+    """DLV-030, DLV-035: another poll of the consumer is answered at once; the same one then ends the other's wait."""
+    session = await client.open()
+    first = asyncio.create_task(client.poll(session, 1, wait_ms=20_000))
+    await until_waiting(client)
+    if answer == "empty":
+        assert (await client.poll(session, sequence))["disposition"] == answer
+        assert (await first)["disposition"] == "empty"
+    else:
+        assert await refused(client.poll(session, sequence, wait_ms=20_000)) == answer
+        assert not first.done()
+        first.cancel()
+
+
+async def test_an_old_sequence_is_answered_beside_one_that_waits(client, refused):
+    """DLV-035: whatever waits in the queue, and however much."""
+    session = await client.open(concurrency=40)
+    await client.poll(session, 1)
+    waiting = [asyncio.create_task(client.poll(session, 1, consumer=n, wait_ms=20_000)) for n in range(1, 40)]
+    await until_waiting(client, 39)
+    assert (await client.poll(session, 1, wait_ms=20_000))["disposition"] == "empty"
+    assert await refused(client.poll(session, 2**63, wait_ms=20_000)) == "out_of_order"
+    assert client.services.dispatchers.waiting == 39
+    for poll in waiting:
+        poll.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert client.services.dispatchers.waiting == 0
+
+
+@pytest.mark.parametrize(("sequence", "answer"), [(1, "empty"), (9, "out_of_order")])
+async def test_a_poll_at_the_end_of_a_busy_line_is_answered(client, refused, monkeypatch, sequence, answer):
+    """DLV-030, DLV-035: however many wait, and however often a task may have become claimable."""
+    session = await client.open(concurrency=40)
+    waiting = [asyncio.create_task(client.poll(session, 1, consumer=n, wait_ms=20_000)) for n in range(1, 40)]
+    await until_waiting(client, 39)
+    scope_id = await client.services.pool.fetchval("select scope_id from session where id = $1", session)
+    claiming = Claiming.__call__
+
+    async def beside_a_submission(*args: Any, **named: Any) -> Any:
+        claims = await claiming(*args, **named)
+        client.services.dispatchers.wake(scope_id, "q")
+        return claims
+
+    monkeypatch.setattr(Claiming, "__call__", beside_a_submission)
+    client.services.dispatchers.wake(scope_id, "q")
+    if answer == "empty":
+        assert (await client.poll(session, sequence))["disposition"] == answer
+    else:
+        assert await refused(client.poll(session, sequence, wait_ms=20_000)) == answer
+    monkeypatch.undo()
+    assert client.services.dispatchers.waiting == 39
+    for poll in waiting:
+        poll.cancel()
+
+
+async def test_an_impossible_sequence_is_no_harm_to_the_polls_before_it(client, refused):
+    """DLV-322: it is judged alone, also where those that wait are judged anew before its turn comes."""
+    session = await client.open(concurrency=BATCH + 2)
+    waiting = [asyncio.create_task(client.poll(session, 1, consumer=n, wait_ms=20_000)) for n in range(BATCH)]
+    await until_waiting(client, BATCH)
+    scope_id = await client.services.pool.fetchval("select scope_id from session where id = $1", session)
+    client.services.dispatchers.look_again(scope_id)
+    impossible = refused(client.poll(session, 2**64 - 1, consumer=BATCH, wait_ms=20_000))
+    look = client.poll(session, 1, consumer=BATCH + 1)
+    assert await asyncio.gather(impossible, look) == ["out_of_order", {"disposition": "empty", "sequence": 1}]
+    for poll in waiting:
+        poll.cancel()
 
 
 async def test_many_waiting_consumers_get_different_tasks(client):

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from protocol3.contract.models.common import Scope
-from protocol3.coordinator.background.dispatcher import Dispatcher, Waiter
+from protocol3.coordinator.background.dispatcher import Dispatcher
+from protocol3.coordinator.background.waiting import Waiter
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import Addresses, serve
 from protocol3.store.opening import Unusable

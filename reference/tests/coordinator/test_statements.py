@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -53,8 +54,14 @@ def counted(pool: Any) -> Any:
     return count
 
 
-async def test_statements_of_each_operation(client, counted, report):
-    """Two round trips for a transition, one for a read; the scope is looked up once."""
+async def test_statements_of_each_operation(client, counted, report, monkeypatch):
+    """Two round trips for a transition, one for a read and for the renewal of what was claimed here; the scope is
+    looked up once.
+    """
+    for module in ("coordinator.operations.acceptance", "store.remembered"):
+        monkeypatch.setattr(f"protocol3.{module}.FRESH_S", 60.0)  # on a machine without haste
+    monkeypatch.setattr("protocol3.store.remembered.LAG_MS", 60_000)
+    monkeypatch.setattr("protocol3.store.remembered.REST_S", 0.0)
     await client.submit("warm", queue="other")
     policy = {"max_attempts": 9, "retry_delay_ms": 0}
     counts = {"submit": await counted(client.submit(retry_policy=policy))}
@@ -78,7 +85,7 @@ async def test_statements_of_each_operation(client, counted, report):
     counts["cancel"] = await counted(client.cancel(task_id))
     counts["empty poll"] = await counted(client.poll(session, 2))
     assert counts == {
-        "submit": 3,
+        "submit": 2,
         "its replay": 1,
         "inspect_task": 1,
         "task_status": 1,
@@ -87,9 +94,9 @@ async def test_statements_of_each_operation(client, counted, report):
         "list": 1,
         "open session": 2,
         "extend session": 2,
-        "claim": 3,
-        "repeated poll": 1,
-        "renew": 2,
+        "claim": 2,
+        "repeated poll": 2,
+        "renew": 1,
         "repeated renewal": 1,
         "settle": 2,
         "confirm": 2,
@@ -97,3 +104,76 @@ async def test_statements_of_each_operation(client, counted, report):
         "cancel": 2,
         "empty poll": 2,
     }
+
+
+@pytest.fixture
+async def sent(pool: Any) -> Any:
+    """`await sent()`: what the statements of the only connection since the last call were for."""
+    kinds = {"row_number() over": "claim", "unnest($7": "judge", "select apply(": "apply"}
+    queries: list[str] = []
+    async with pool.acquire() as connection:
+        connection.add_query_logger(lambda record: queries.append(record.query))
+
+    async def sent() -> list[str]:
+        await asyncio.sleep(0)  # the last statement is logged when the loop comes to it
+        told = [next((kind for text, kind in kinds.items() if text in query), query) for query in queries]
+        queries.clear()
+        return told
+
+    return sent
+
+
+@pytest.fixture
+def unasked(monkeypatch):
+    """Dispatchers that never look by themselves."""
+    monkeypatch.setattr("protocol3.coordinator.background.dispatcher.LOOK_S", 3_600)
+
+
+async def polling(client, session, consumers):
+    """Polls of these consumers, once all of them wait."""
+    before = client.services.dispatchers.waiting
+    polls = [asyncio.create_task(client.poll(session, 1, consumer=n, wait_ms=20_000)) for n in consumers]
+    async with asyncio.timeout(20):
+        while client.services.dispatchers.waiting < before + len(polls):
+            await asyncio.sleep(0.001)
+    return polls
+
+
+@pytest.mark.usefixtures("unasked")
+async def test_statements_of_long_polls(client, sent):
+    """Who arrives is judged in one statement with others, and waits without any; then there is one claim for a task."""
+    await client.submit("its row types", queue="other")
+    await client.poll(await client.open("other"), queue="other")
+    session = await client.open(concurrency=40)
+    polls = await polling(client, session, [0])
+    await sent()
+    polls += await polling(client, session, [1])
+    assert await sent() == ["judge"]
+    polls += await polling(client, session, range(2, 40))
+    judged = await sent()
+    assert set(judged) == {"judge"}
+    assert len(judged) <= 4  # of 16 polls each, after the first one
+    for key in ("one", "two"):
+        await client.submit(key)
+        done, polls = await asyncio.wait(polls, return_when="FIRST_COMPLETED")
+        assert len(done) == 1
+        assert (await sent())[1:] == ["apply", "claim", "apply"]
+    for poll in polls:
+        poll.cancel()
+    await asyncio.gather(*polls, return_exceptions=True)
+
+
+async def test_statements_of_polls_that_find_work(client, sent):
+    """Those that arrive together are judged and served by one load and one apply."""
+    session = await client.open(concurrency=16)
+    for n in range(32):
+        await client.submit(f"k{n}")
+    for sequence in (1, 2):
+        await sent()
+        polls = (client.poll(session, sequence, consumer=n, wait_ms=20_000) for n in range(16))
+        replies = await asyncio.gather(*polls)
+        found = await sent()
+        assert {reply["disposition"] for reply in replies} == {"assigned"}
+        for reply in replies:
+            await client.settle(reply["assignment"])
+    assert found == ["claim", "apply"]

@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
-from protocol3.contract.models.common import Descriptor, ProgramRef
+from protocol3.contract.models.common import Descriptor, ProgramRef, Scope
 from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.refusal import Refusal
+from protocol3.coordinator.parts import SUBMISSIONS
 from protocol3.programs.errors import ProgramError
+from protocol3.store.clock import REAL
 
 TRACE = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": None}
 
@@ -111,6 +113,42 @@ async def test_a_competitor_commits_while_resolution_fails(client, programs):
     assert await loser == winner
 
 
+async def test_a_competitor_commits_during_the_resolution(client, programs):
+    """TASK-110: the key was looked at before; who accepts by that look finds the key taken, and the winner."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+    resolve = programs.resolve
+
+    async def slow(program: ProgramRef) -> Descriptor:
+        asked.set()
+        await answer.wait()
+        return await resolve(program)
+
+    programs.resolve = slow
+    loser = asyncio.create_task(client.submit())
+    await asked.wait()
+    programs.resolve = resolve
+    winner = await client.submit()
+    answer.set()
+    assert await loser == winner
+
+
+@pytest.mark.parametrize("fresh_s", [0, 3_600])
+async def test_a_task_is_dated_by_a_fresh_look(client, programs, monkeypatch, fresh_s):
+    """TASK-100: a program store that takes its time dates no task back; one that answers at once saves a look."""
+    monkeypatch.setattr("protocol3.coordinator.operations.acceptance.FRESH_S", fresh_s)
+    resolved_at = 0
+
+    async def slow(program: ProgramRef) -> Descriptor:
+        nonlocal resolved_at
+        await client.services.pool.execute("select pg_sleep(0.01)")
+        resolved_at = await client.services.pool.fetchval(f"select {REAL}")
+        return Descriptor(program=program, digest="sha256:" + "a" * 64, size=1)
+
+    programs.resolve = slow
+    task = await client.submit()
+    assert (task["submitted_at"] >= resolved_at) == (fresh_s == 0)
+
+
 async def test_concurrent_first_submissions(client):
     """TASK-110: one task; matching callers get it, the others a conflict."""
     calls = [client.submit(data=n % 2) for n in range(12)]
@@ -134,3 +172,25 @@ async def test_all_attempts_use_the_bound_descriptor(client, report, programs):
     programs.resolve = republished
     second = await client.assignment(session, 2)
     assert second["descriptor"] == first["descriptor"] == task["descriptor"]
+
+
+async def test_submissions_leave_connections_to_workers(client, pool, services):
+    """However many there are: they wait for their turn, and others for nobody."""
+    session = await client.open("work")
+    await client.submit("work", queue="work")
+    blocked = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    scope_id = await services.scopes.require(Scope(tenant_id="t", namespace=client.scope["namespace"]))
+    async with pool.acquire() as holder:
+        others = holder.transaction()
+        await others.start()
+        for number in range(24):
+            row = (scope_id, "task", f"{number}", "never", b"")
+            await holder.execute("insert into submission select ($1::submission).*", row)
+        submissions = [asyncio.create_task(client.submit(f"{number}")) for number in range(24)]
+        async with asyncio.timeout(20):
+            while await pool.fetchval(blocked) < SUBMISSIONS or not services.submissions.locked():
+                await asyncio.sleep(0.005)
+        await client.renew(await client.assignment(session, 1, queue="work"), 1)
+        assert await pool.fetchval(blocked) == SUBMISSIONS
+        await others.rollback()
+    assert len({task["task_id"] for task in await asyncio.gather(*submissions)}) == 24

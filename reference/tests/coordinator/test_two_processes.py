@@ -49,6 +49,32 @@ async def test_a_hint_wakes_the_polls_of_another_process(client, other, monkeypa
     assert (await poll)["assignment"]["lease"]["owner"]["task_id"] == task_id
 
 
+async def test_who_has_just_begun_to_listen_is_told(client, database, programs, monkeypatch):
+    """DLV-033: also by a process that has asked a moment ago, and believes itself alone."""
+    monkeypatch.setattr("protocol3.coordinator.background.dispatcher.LOOK_S", 60.0)
+    monkeypatch.setattr("protocol3.coordinator.background.hints.LISTENERS_S", 3_600.0)
+    text = "select count(*) from pg_stat_activity where application_name = 'protocol3 hints'"
+    async with asyncio.timeout(20):
+        while await client.services.pool.fetchval(text) != 1:  # those of other tests may not be gone yet
+            await asyncio.sleep(0.005)
+        await client.submit("nobody listens", queue="another")
+        while client.services.hints._asked_at < 0:
+            await asyncio.sleep(0.001)
+    pool, ignored = await open_pool(database), _Ignored()
+    async with running(assemble(pool, programs, recovery=ignored, workflow_recovery=ignored)) as services:
+        other = type(client)(services, client.scope["namespace"])
+        poll = asyncio.create_task(other.poll(await other.open(), 1, wait_ms=19_000))
+        async with asyncio.timeout(20):
+            while not services.dispatchers.waiting:
+                await asyncio.sleep(0.001)
+        async with asyncio.timeout(10):  # a look of its own comes with the end of the wait
+            while not poll.done():
+                await client.submit(f"told {asyncio.get_running_loop().time()}")
+                await asyncio.sleep(0.02)
+        assert (await poll)["disposition"] == "assigned"
+    await pool.close()
+
+
 async def test_a_lost_hint_costs_a_second(client, other, monkeypatch):
     """DLV-033: the look of its own finds what nobody told."""
     monkeypatch.setattr("protocol3.coordinator.background.hints.Hints.tell", lambda *_: None)

@@ -47,7 +47,7 @@ class Make:
         return Clock(now=now)
 
     def fresh(self) -> Fresh:
-        return Fresh(b"seed")
+        return Fresh(b"seed", NOW)
 
     def session(self, **changes: Any) -> r.Session:
         session = r.Session(id="ws", scope_id=7, queue="q", concurrency=2, expires_at=NOW + 80_000_000, version=3)

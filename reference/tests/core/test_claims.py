@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol3.contract.models.delivery import OpenSession
+from protocol3.contract.models.delivery import AcquireEmpty, OpenSession
 from protocol3.core import records as r
 from protocol3.core.claim import claim_for
 from protocol3.core.expiry import expire
@@ -61,6 +61,38 @@ def test_several_polls_get_different_tasks(make):
     reply = claim_for(polls, tasks, make.fresh()).reply
     assert {position: claimed.task.id for position, claimed in reply.assigned.items()} == {0: "one", 2: "two"}
     assert reply.answered == (1,)
+
+
+def test_whoever_cannot_wait_is_completed(make):
+    """DLV-012, DLV-030: by the same decision, once the tasks are gone. What was not looked at stays out of it."""
+    polls = [
+        None,
+        first_poll(make, last=True),
+        first_poll(make, last=True, command={"consumer_id": 1}),
+        first_poll(make, command={"consumer_id": 2}),
+    ]
+    verdict = claim_for(polls, [(make.queued(), make.body())], make.fresh())
+    assert list(verdict.reply.assigned) == [1]
+    assert verdict.reply.empty == {2: AcquireEmpty(sequence=1)}
+    cursors = {record.consumer_id: record.attempt_id for record in verdict.records if isinstance(record, r.Cursor)}
+    assert cursors == {0: verdict.reply.assigned[1].attempt.id, 1: None}
+
+
+@pytest.mark.parametrize(
+    ("sequences", "tasks", "next_ms"),
+    [((1, 1), 1, 500), ((1, 1), 2, 0), ((4, 1), 2, 0), ((1, 1), 0, 500)],
+)
+def test_when_there_may_be_another_task(make, sequences, tasks, next_ms):
+    """At once, if there were as many as were asked for or one was left; else when the next one is due."""
+    polls = [make.poll(sequence=n) if n == 4 else first_poll(make, command={"consumer_id": 1}) for n in sequences]
+    candidates = [(make.queued(id=f"t{n}"), make.body()) for n in range(tasks)]
+    assert claim_for(polls, candidates, make.fresh(), ahead_ms=500).reply.next_ms == next_ms
+
+
+def test_a_claim_of_nothing_writes_nothing(make):
+    verdict = claim_for([first_poll(make), make.poll(sequence=4)], [], make.fresh())
+    assert (verdict.records, verdict.guards) == ((), ())
+    assert verdict.reply.answered == (1,)
 
 
 def test_guards_of_a_claim(make):

@@ -45,12 +45,14 @@ def pinned(at: int) -> Iterator[None]:
         PINNED.reset(token)
 
 
+#: A common call waits for a lock for some milliseconds only, then its members go alone, to the end of the line.
 _BLOCKED = """
-with recursive blocked(pid) as (
-  select $1::integer
+with recursive blocked(pid, stays) as (
+  select $1::integer, false
   union
-  select a.pid from pg_stat_activity a join blocked b on b.pid = any(pg_blocking_pids(a.pid)))
-select count(*) - 1 from blocked
+  select a.pid, a.query not like 'select apply_together%'
+  from pg_stat_activity a join blocked b on b.pid = any(pg_blocking_pids(a.pid)))
+select count(*) from blocked where stays
 """
 #: Only the race is under way in the database.
 _WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
@@ -60,7 +62,8 @@ _ROWS = {
     "clock": "select from scope where namespace = $1 for update",
 }
 _OWED = """
-select 1 from obligation o join scope s on s.id = o.scope_id where s.namespace = $1 and o.kind <> 'drain' limit 1
+select 1 from obligation o join scope s on s.id = o.scope_id
+where s.namespace = $1 and (o.kind <> 'drain' or o.version = 0) limit 1
 """
 
 
@@ -228,7 +231,7 @@ class RaceLab(Lab):
         await self.eventually(lambda: self.store.fetchval(_WAITING), bool)
 
     async def nothing_owed(self) -> None:
-        """Every decision, end and wake of the scope was handled."""
+        """Every decision, end and wake of the scope was handled, and every drain has asked what it has to."""
         namespace = self.scope["namespace"]
         await self.eventually(lambda: self.store.fetchval(_OWED, namespace), lambda owed: owed is None)
 

@@ -19,7 +19,7 @@ import protocol3
 from protocol3.coordinator.options import ServeOptions
 from protocol3.coordinator.server import serve
 from protocol3.core.verdict import LOCK_ORDER
-from protocol3.store.apply_sql import APPLY
+from protocol3.store.apply_sql import APPLY, APPLY_TOGETHER
 from protocol3.store.tables import BY_GUARD, TABLES
 from protocol3_conformance.wire.routes import BY_METHOD_AND_PATH
 from races import table
@@ -31,12 +31,14 @@ PLAYED = [race for race in table.RACES if not race.restarts and not {"RACE-14", 
 TABLE_OF = {"clock": "scope"} | {kind: one.name for kind, one in BY_GUARD.items()}
 LOCKING = re.compile(r"\bfor (?:no key )?(?:update|share)\b", re.IGNORECASE)
 
+APPLIES = (APPLY, APPLY_TOGETHER)
+
 Key = tuple[int, str, int]
 
 
 def locks_of(query: str, arguments: Sequence[Any]) -> list[Key]:
     """What a statement locks, in its order: kind by its place in LOCK_ORDER, id, part. An id that is not told is ''."""
-    if query == APPLY or "lock_guards(" in query:
+    if query in APPLIES or "lock_guards(" in query:
         return [(LOCK_ORDER.index(kind), id, part) for kind, id, part, _, _ in arguments[0]]
     if "lock_claim(" in query:  # and then tasks, which it never waits for
         sessions, consumers, scope = arguments[:3]
@@ -186,7 +188,7 @@ async def test_every_operation_locks_in_the_one_order(inside, sent):
         await the_rest(lab)
         paths |= {exchange.path for peer in lab.each for exchange in peer.transcript.exchanges}
     assert {path for method, path in BY_METHOD_AND_PATH if method == "POST"} <= paths
-    applied = [arguments for each in sent.values() for query, arguments in each if query == APPLY]
+    applied = [arguments for each in sent.values() for query, arguments in each if query in APPLIES]
     assert {kind for arguments in applied for kind, *_ in arguments[0]} == set(LOCK_ORDER)
     assert [fault for each in sent.values() for fault in disorder(each)] == []
     assert [fault for arguments in applied for fault in unguarded(arguments)] == []

@@ -78,6 +78,8 @@ async def play(stage: Stage, site: Site, key: str = "story") -> list[str]:
     await site.kill(victim)
     for gate in folder.glob("*.gate"):
         gate.unlink()
+    if stage.arrives:
+        await arrival(stage, site)
     lost = stage.rule is not None and stage.rule[1] == "received" and not stage.arrives
     if not lost:
         await site.clear()
@@ -87,6 +89,14 @@ async def play(stage: Stage, site: Site, key: str = "story") -> list[str]:
     await site.clear()
     site.start_worker()
     return faults(stage, await site.outcome(workflow_id), before, site.effects(key))
+
+
+async def arrival(stage: Stage, site: Site) -> None:
+    """Let what is held go on to its commit: the leases must not pass before."""
+    assert stage.rule is not None
+    accepted = await site.rule(stage.rule[0], "committed", {"kind": "delay", "ms": 0})
+    await site.post("/testing/v1/faults/release", scope=site.scope)
+    await site.struck(accepted)
 
 
 async def reached(stage: Stage, site: Site, folder: Any) -> None:

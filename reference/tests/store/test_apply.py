@@ -125,7 +125,8 @@ async def test_a_taken_unique_key_is_a_miss(store, blank):
     winner = blank(r.Submission, key="unique")
 
     async def load(connection):
-        return await connection.fetchval("select subject_id from submission where key = 'unique'")
+        row = await connection.fetchrow("select subject_id from submission where key = 'unique'")
+        return row and row["subject_id"]
 
     def decide(found, fresh):
         if found is not None:

@@ -20,7 +20,8 @@ import pytest
 from protocol3.coordinator.background import due, obligations
 from protocol3.store.clock import timed
 from protocol3.store.database import open_pool
-from protocol3.store.loads import activations, claims, delivery, tasks, workflows
+from protocol3.store.gathered import Kind, together
+from protocol3.store.loads import activations, claims, decisions, delivery, tasks, workflows
 
 ROWS = int(os.environ.get("PLAN_ROWS", "50000"))
 BELIEVED = max(ROWS, 1_000_000)
@@ -34,12 +35,14 @@ N = "lpad(n::text, 9, '0')"
 RARELY = f"n % {RARE} = 0"
 #: What fills a column that has to have a value.
 BLANK = {"text": "'x'", "bigint": "1", "integer": "1", "boolean": "false", "bytea": "'\\x7b7d'::bytea"}
-#: The columns that matter, by table. Most tasks are over, some wait in one queue, as many are not due yet.
+#: The columns that matter, by table. Most tasks are over, some wait in one queue, as many are not due yet; one waits in
+#: another queue.
 FILLED: dict[str, dict[str, str]] = {
     "session": {"id": f"'session_' || {N}", "queue": "'q'", "expires_at": "n"},
     "cursor": {"session_id": f"'session_' || {N}", "consumer_id": "0", "task_id": f"'task_' || {N}",
                "attempt_id": f"'attempt_' || {N}"},
-    "task": {"id": f"'task_' || {N}", "queue": "'q'", "submitted_at": "n", "workflow_id": f"'workflow_' || {N}",
+    "task": {"id": f"'task_' || {N}", "queue": f"case n when {22 * RARE} then 'few' else 'q' end", "submitted_at": "n",
+             "workflow_id": f"'workflow_' || {N}",
              "state": f"case when {RARELY} then 'queued' else 'succeeded' end",
              "available_at": f"case when n % {2 * RARE} = 0 then n else 1e15::bigint + n end",
              "current_attempt_id": f"'attempt_' || {N}", "latest_attempt_id": f"'attempt_' || {N}",
@@ -64,16 +67,27 @@ _ONE = RARE * 7
 TASK, ATTEMPT, WORKFLOW = f"task_{_ONE:09}", f"attempt_{_ONE:09}", f"workflow_{_ONE:09}"
 SESSIONS = [f"session_{n:09}" for n in range(_ONE, _ONE + 16)]
 CONSUMERS, SEQUENCES = [0] * 16, [2] * 16
+ALL, NONE = [True] * 16, [False] * 16
+TASKS = [f"task_{n:09}" for n in range(_ONE, _ONE + 16)]
 
 #: Every hot statement with parameters that find something, the index by which it must find its first rows, if any, and
 #: how many rows it is asked for.
 HOT: dict[str, tuple[str, list[Any], str | None, int]] = {
-    "look at a queue": (claims._WORK, [1, "q", 16], "task_claim", 16),
-    "claim": (claims._CLAIMING, [SESSIONS, CONSUMERS, SEQUENCES, None, 1, "q"], "task_claim", 16),
+    "claim": (claims._DUE, [SESSIONS, CONSUMERS, SEQUENCES, ALL, 1, "q"], "task_claim", 16),
+    "claim of one for many": (claims._DUE, [SESSIONS, CONSUMERS, SEQUENCES, NONE, 1, "few"], "task_claim", 1),
+    "claim in vain": (claims._DUE, [SESSIONS, CONSUMERS, SEQUENCES, NONE, 1, "idle"], "task_claim", 1),
+    "locked claim": (claims._GIVEN, [SESSIONS, CONSUMERS, SEQUENCES, ALL, 1, "q", TASKS], None, 16),
+    "judge a poll": (claims._GIVEN, [SESSIONS[:1], [0], [2], [True], 1, "q", []], None, 1),
     "answerable polls": (claims._ANSWERABLE, [SESSIONS, CONSUMERS, SEQUENCES], None, 16),
     "poll": (delivery._POLL, [SESSIONS[0], 0, 2], "task_claim", 1),
     "renew": (delivery._RENEWING, [SESSIONS[0], 0, TASK, 1, ATTEMPT], None, 1),
     "settle": (delivery._SETTLING, [TASK, 1, ATTEMPT], None, 1),
+    "settle an activation": (
+        decisions._SETTLING,
+        [TASK, 1, ATTEMPT, ["k"], True, "k"],
+        None,
+        2,
+    ),  # a task and a workflow
     "submit a task": (tasks._SUBMITTED, [1, f"{_ONE:09}"], None, 1),
     "status of a task": (tasks._STATUS, [TASK, 1], None, 1),
     "result of a task": (tasks._RESULT, [TASK, 1], None, 1),
@@ -86,6 +100,24 @@ HOT: dict[str, tuple[str, list[Any], str | None, int]] = {
     "ready obligations": (obligations._TAKE_OVER, [[], 16, 1], "obligation_ready", 16),
     "obligations held": (obligations._HOLD, [["obligation_000000140"], 1, 1], None, 1),
 }
+
+
+def _sixteen(text: str, values: list[Any], index: str | None, rows: int) -> tuple[str, list[Any], str | None, int]:
+    """The same as it is read for sixteen at a time, of rows that lie side by side."""
+    kind = Kind.of(text, values)
+    assert kind is not None
+    several = [[_moved(value, by) for value in values] for by in range(16)]
+    return together(text, kind.columns), kind.arguments(several), index, 16 * rows
+
+
+def _moved(value: Any, by: int) -> Any:
+    return re.sub(r"\d{9}$", lambda n: f"{int(n[0]) + by:09}", value) if isinstance(value, str) else value
+
+
+#: What exchanges read one by one, and gathered under load.
+SINGLE = ("poll", "renew", "settle", "settle an activation", "submit a task", "status of a task", "result of a task",
+          "submit a workflow", "status of a workflow", "result of a workflow", "context of an activation")  # fmt: skip
+HOT |= {f"{name}, sixteen gathered": _sixteen(*HOT[name]) for name in SINGLE}
 
 
 def _insert(table: str, columns: list[asyncpg.Record]) -> str:
@@ -182,7 +214,7 @@ async def test_the_planner_believes_in_a_million_rows(pool: Any) -> None:
 
 async def test_a_statement_without_its_index_is_noticed(pool: Any) -> None:
     """The guard can fail: without the index of claims the same statement reads far more than it may."""
-    text, values, _, rows = HOT["look at a queue"]
+    text, values, _, rows = HOT["claim"]
     plan = await explained(pool, text, values, "drop index task_claim")
     assert pages(plan) > PAGES * rows
 
@@ -191,11 +223,12 @@ def test_every_statement_of_an_exchange_is_known() -> None:
     """A load that is added to a module of ours is hot, or named here as one of a rarer exchange."""
     rare = {"_LOCK", "_NOW", "_SESSION", "_CONFIRMING", "_CURRENT", "_SNAPSHOT", "_ATTEMPT", "_HISTORY", "_EVENT",
             "_RETRY"}  # fmt: skip
-    known = {text for text, *_ in HOT.values()}
+    known = {text for text, *_ in HOT.values()} | {delivery.SETTLING}  # of which two of these are made
     found = {
         f"{module.__name__}.{name}"
         for module in (claims, delivery, tasks, workflows, due, obligations)
         for name, text in vars(module).items()
         if isinstance(text, str) and re.match(r"\s*(select|with|update)\s", text) and text not in known
+        if "{{" not in text  # one with gaps is no statement
     }
     assert {name.rpartition(".")[2] for name in found} <= rare, sorted(found)

@@ -9,7 +9,7 @@ from importlib.resources import files
 import asyncpg
 import pytest
 
-from protocol3.store.apply_sql import apply_function
+from protocol3.store.apply_sql import apply_functions
 from protocol3.store.database import DatabaseError, is_current, migrate
 from protocol3.store.tables import TABLES, record_of, row_of
 
@@ -56,7 +56,7 @@ async def test_a_record_comes_back_as_it_was_written(pool, blank, table):
 def test_only_what_is_over_is_deleted():
     """DLV-021, DLV-312, EVT-012, DLV-310: obligations and agenda entries go, everything else stays."""
     texts = [
-        apply_function(),
+        apply_functions(),
         *(text.read_text() for text in files("protocol3.store").joinpath("migrations").iterdir()),
     ]
     assert set(re.findall(r"\b(?:delete from|truncate)\s+(\w+)", " ".join(texts))) == {"obligation", "agenda"}

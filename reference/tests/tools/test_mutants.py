@@ -1,8 +1,12 @@
 """`./dev mutants` must not call a mutant killed that is not, nor pass over one that is described wrongly."""
 
+import os
 import subprocess
 import sys
+import time
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +18,7 @@ from protocol3_conformance.scenarios.coordinator import test_renewal as renewal_
 from protocol3_conformance.verdict import Outcome, State
 
 ROOT = Path(__file__).parents[3]
+PLACES = [str(ROOT / name) for name in ("tools", "reference", "conformance", "spec")]
 SEQUENCE = "command.sequence > accepted + 1"
 
 
@@ -45,8 +50,8 @@ def made(mutants: SimpleNamespace) -> Callable[..., Any]:
     return make
 
 
-def outcome(state: State, *cites: str, check_id: str = "a/b") -> Outcome:
-    return Outcome(check_id=check_id, title="t", state=state, cites=cites, profiles=("core",), broken=cites)
+def outcome(state: State, *cites: str, check_id: str = "a/b", about: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(check_id=check_id, title="t", state=state, cites=cites, profiles=("core",), broken=about or cites)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,8 @@ def outcome(state: State, *cites: str, check_id: str = "a/b") -> Outcome:
         ([outcome(State.FAILED, "DLV-330")], "killed", "falsely failed"),
         ([outcome(State.FAILED, "DLV-331"), outcome(State.FAILED, "DLV-330")], "killed", "falsely failed"),
         ([outcome(State.FAILED, "DLV-331")], "wrong reason", "falsely failed"),
+        ([outcome(State.FAILED, "DLV-330", about=("HTTP-030",))], "killed", "falsely failed"),
+        ([outcome(State.FAILED, "DLV-331", about=("HTTP-030",))], "wrong reason", "falsely failed"),
         ([outcome(State.HARNESS_ERROR, "DLV-330")], "survived", "falsely failed"),
         ([outcome(State.NOT_DETERMINED, "DLV-330"), outcome(State.PASSED, "DLV-330")], "survived", "harmless"),
         ([], "survived", "falsely failed"),
@@ -63,7 +70,7 @@ def outcome(state: State, *cites: str, check_id: str = "a/b") -> Outcome:
 def test_the_verdict(
     mutants: SimpleNamespace, made: Callable[..., Any], outcomes: list[Outcome], verdict: str, twin: str
 ) -> None:
-    """Only a failed check that cites a broken rule kills; a twin needs checks, all of which say nothing against it."""
+    """Only a check that fails over a broken rule kills; a twin needs checks, all of which say nothing against it."""
     assert mutants.judging.ruling(made(), outcomes).verdict == verdict
     assert mutants.judging.ruling(made(of="n"), outcomes).verdict == twin
 
@@ -72,6 +79,49 @@ def test_any_check_kills_what_names_no_rule(mutants: SimpleNamespace, made: Call
     """As those drawn at random."""
     assert mutants.judging.ruling(made(breaks=()), [outcome(State.FAILED, "EVT-018")]).verdict == "killed"
     assert mutants.judging.ruling(made(breaks=()), [outcome(State.PASSED, "EVT-018")]).verdict == "survived"
+
+
+def test_what_was_named_is_what_is_shown(mutants: SimpleNamespace, made: Callable[..., Any]) -> None:
+    """A check proves no more of a mutant than what its failure names, if the mutant breaks that."""
+    mutant = made(breaks=("DLV-330", "DLV-331"))
+    for named, shown in [("DLV-331", ("DLV-331",)), ("HTTP-030", ("DLV-330", "DLV-331"))]:
+        failure = outcome(State.FAILED, "DLV-330", "DLV-331", about=(named,))
+        assert [rules for _, rules in mutants.judging.ruling(mutant, [failure]).killers] == [shown]
+
+
+def test_what_is_enough(mutants: SimpleNamespace, made: Callable[..., Any]) -> None:
+    """The first kill; for a proof a kill for each broken rule that any check cites; for a twin everything."""
+    effort, enough = mutants.judging.Effort, mutants.judging.enough
+    checks = [SimpleNamespace(cites=("DLV-330", "DLV-331")), SimpleNamespace(cites=("DLV-326",))]
+    mutant = made(breaks=("DLV-330", "DLV-331", "WRK-001"))
+    first, second = outcome(State.FAILED, "DLV-330"), outcome(State.FAILED, "DLV-331", check_id="c/d")
+    assert not enough(mutant, checks, [outcome(State.PASSED, "DLV-330")], effort())
+    assert enough(mutant, checks, [first], effort())
+    assert not enough(mutant, checks, [first], effort(prove=True))
+    assert enough(mutant, checks, [first, second], effort(prove=True))
+    assert not enough(mutant, checks, [first, second], effort(on=True))
+    assert not enough(made(of="n"), checks, [first, second], effort())
+    assert enough(made(breaks=()), checks, [first], effort(prove=True))
+
+
+def test_every_check_is_every_check(
+    mutants: SimpleNamespace, made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for a mutant that the checks about it have killed already."""
+    judging = mutants.judging
+    about, rest = [SimpleNamespace(check_id="a/b")], [SimpleNamespace(check_id="c/d")]
+
+    def conducted(_: Any, __: Any, checks: Any, *___: Any, end: float) -> list[Outcome]:
+        return [outcome(State.FAILED, "DLV-330", check_id=one.check_id) for one in checks]
+
+    monkeypatch.setattr(judging, "rounds", lambda *_, **__: iter([about, rest]))
+    monkeypatch.setattr(judging, "_conducted", conducted)
+
+    def judged(every: bool) -> list[str]:
+        outcomes, _ = judging._judged(made(), None, judging.Effort(every=every, on=True))
+        return [one.check_id for one in outcomes]
+
+    assert (judged(False), judged(True)) == (["a/b"], ["a/b", "c/d"])
 
 
 NOTHING = (("core/renewal.py", '"""Renewing a lease', '"""Renewing one lease'),)
@@ -140,6 +190,36 @@ def test_a_budget_that_is_spent_begins_nothing(mutants: SimpleNamespace, made: C
     assert list(mutants.run.rulings([mute], mutants.judging.Effort(), jobs=1, budget=0)) == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_signal_leaves_nothing_behind() -> None:
+    """The processes of the pool end with their parent, and so do the coordinators that they started."""
+    mark = f"MARK={uuid.uuid4()}"
+    environment = os.environ | dict([mark.split("=")], PYTHONPATH=os.pathsep.join(PLACES))
+    words = [sys.executable, "-m", "mutants", "--id", "coordinator-waits", "--all-killers", "--jobs", "1"]
+    with subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as parent:
+        _until(lambda: "serve" in " ".join(_marked(mark)))
+        parent.terminate()
+        parent.wait(60)
+        _until(lambda: not _marked(mark))
+
+
+def _marked(mark: str) -> list[str]:
+    """The command lines of processes with this in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it may end meanwhile
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_the_edited_copy_is_what_runs(mutants: SimpleNamespace, made: Callable[..., Any], tmp_path: Path) -> None:
     """Modules, and data of the specification."""
     edits = [
@@ -185,12 +265,21 @@ def test_what_is_wrong_with_a_description(
 
 
 def test_what_is_wrong_between_descriptions(mutants: SimpleNamespace, made: Callable[..., Any]) -> None:
-    assert list(mutants.entries.faults([made(), made()])) == ["m: 2 mutants have this id"]
-    (found,) = mutants.entries.faults([made(), made(id="n-twin", of="m")])
+    assert list(mutants.entries.faults([made(), made(edits=NOTHING)])) == ["m: 2 mutants have this id"]
+    (found,) = mutants.entries.faults([made(), made(id="n-twin", edits=NOTHING, of="m")])
     assert "begins with m-twin" in found
-    (found,) = mutants.entries.faults([made(), made(id="m-twin", of="m", role="worker")])
+    (found,) = mutants.entries.faults([made(), made(id="m-twin", edits=NOTHING, of="m", role="worker")])
     assert "another role" in found
-    assert list(mutants.entries.faults([made(), made(id="m-twin", of="m")])) == []
+    assert list(mutants.entries.faults([made(), made(id="m-twin", edits=NOTHING, of="m")])) == []
+
+
+def test_two_mutants_of_one_text_are_refused(mutants: SimpleNamespace, made: Callable[..., Any]) -> None:
+    """Wherever their anchors begin and end; the same fault in more processes is another mutant."""
+    wider = [("core/renewal.py", f"{SEQUENCE}:", "command.sequence > accepted + 2:")]
+    for same in (made(id="n"), made(id="n", edits=wider, breaks=("DLV-331",)), made(id="m-twin", of="m")):
+        assert list(mutants.entries.faults([made(), same])) == [f"m and {same.id} are the same edit"]
+    assert list(mutants.entries.faults([made(), made(id="n", processes=2)])) == []
+    assert list(mutants.entries.faults([made(), made(id="n", edits=NOTHING)])) == []
 
 
 ENTRY = """[[mutant]]

@@ -1,8 +1,10 @@
 """tools/site/page_text.py: pages of the repository as the site's generator wants them."""
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,3 +76,19 @@ def test_the_page_of_reports_says_how_to_make_them(monkeypatch: pytest.MonkeyPat
     assert page.count("### Conformance of x\n") == page.count("#### failed\n") == len(module.RUNS)
     assert page.count("<details markdown><summary>") == len(module.RUNS)
     assert page.count("\n## ") == len(module.RUNS)
+
+
+def test_each_requirement_leads_to_the_mutants_that_prove_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rules that a killer shows count, not all that a mutant breaks; what is not there is left out of the data."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools/site"))
+    page = importlib.import_module("mutant_page")
+    plain = {"role": "worker", "kind": "clock", "sentence": "S.", "seen": None}
+    fault = SimpleNamespace(id="fault", breaks=("A-1", "A-2"), of=None, **plain)
+    twin = SimpleNamespace(id="fault-twin", breaks=("A-1",), of="fault", **plain)
+    kept = {"fault": {"digest": "0", "verdict": "killed", "by": {"a/b": ["A-1"], "c/d": ["A-1"]}}}
+    rows = page.data([fault, twin], kept)
+    assert "seen" not in rows[0]
+    assert [row.get("verdict") for row in rows] == ["killed", None]
+    assert page.proofs(rows) == {"A-1": ["fault"]}
+    assert page.linked("text\n\n| kind |\n").count("(kill-matrix.json)") == 1

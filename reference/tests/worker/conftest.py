@@ -256,7 +256,8 @@ def _json(value: Any, status: int) -> web.Response:
 @pytest.fixture
 async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
     scripted = ScriptedCoordinator()
-    runner = web.ServerRunner(web.Server(scripted.handle), shutdown_timeout=0.1)
+    # A poll that its sender has given up takes nothing any more.
+    runner = web.ServerRunner(web.Server(scripted.handle, handler_cancellation=True), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]

@@ -1,13 +1,17 @@
 """Permission and stops on the event loop (WRK-018, WRK-023, WRK-029, WRK-030)."""
 
 import asyncio
+import math
 
 import pytest
 
+from protocol3.contract import limits
 from protocol3.worker.authority import CANCEL_REQUESTED, EXECUTION_ENDED, LEASE_ENDED, LocalAuthority, Stop
 from protocol3.worker.clock import now_ms
 from protocol3.worker.control import AttemptControl, Stopped
 from protocol3.worker.interruption import Interrupted, Interruptible
+
+from .test_authority import authority
 
 
 def control(*, lease_ms: float = 60_000, execution_ms: float = 60_000, permitted: bool = True) -> AttemptControl:
@@ -50,6 +54,35 @@ async def test_the_deadline_interrupts_what_is_awaited(lease: int, execution: in
         await asyncio.Event().wait()
     assert caught.value.stop == stop
     assert now_ms() - began >= 19
+
+
+@pytest.mark.parametrize("moves", [[60], [60_000, 60], [60_000, 30_000, 60]])
+async def test_a_deadline_that_moved_is_met_where_it_is_then(moves: list[int]) -> None:
+    """WRK-018, WRK-019: later and earlier, whatever was waited for before."""
+    attempt, began = control(lease_ms=20), now_ms()
+    for number, remaining_ms in enumerate(moves):
+        attempt.renewed(
+            authority(renew_sequence=2 + number, remaining_ms=limits.SAFETY_MARGIN_MS + remaining_ms), began
+        )
+    with pytest.raises(Stopped) as caught, attempt.user_work():
+        await asyncio.wait_for(asyncio.Event().wait(), 20)
+    assert caught.value.stop == LEASE_ENDED
+    assert now_ms() - began >= 59
+    assert attempt.next_look_ms == math.inf
+
+
+async def test_a_look_sees_what_a_timer_has_not() -> None:
+    """WRK-030: a machine that slept."""
+    attempt = control(lease_ms=60_000)
+    attempt.renewed(authority(renew_sequence=2, remaining_ms=limits.SAFETY_MARGIN_MS + 60_000), now_ms() - 60_000)
+    assert attempt.stop_reason == LEASE_ENDED
+    attempt = control(lease_ms=1)
+    until = now_ms() + 2
+    while now_ms() < until:
+        pass
+    assert now_ms() >= attempt.next_look_ms
+    attempt.look()
+    assert attempt.stop_reason == LEASE_ENDED
 
 
 async def test_work_that_crosses_the_deadline_without_yielding_is_rejected() -> None:

@@ -32,7 +32,7 @@ class Make:
     now, scope, program, descriptor, other_descriptor = NOW, SCOPE, PROGRAM, DESCRIPTOR, OTHER_DESCRIPTOR
 
     def fresh(self) -> Fresh:
-        return Fresh(b"seed")
+        return Fresh(b"seed", NOW)
 
     def clock(self, now: int = NOW) -> Clock:
         return Clock(now=now)
@@ -257,9 +257,10 @@ class Make:
 
     def child_state(self, **changes: Any) -> ChildState:
         fields: dict[str, Any] = {
-            "obligation": self.obligation("child", "child_a"),
+            "obligations": (self.obligation("child", "child_a"),),
             "drain": None,
             "workflow": self.waiting(),
+            "live": False,
             "body": self.body(),
             "checkpoint": self.checkpoint(until=["a"]),
             "awaited": (self.child("a", ended=NOW - 5),),

@@ -1,5 +1,7 @@
 """Children that ended: the end of a suspend, retained results (chapter 13)."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol3.core import records as r
@@ -9,8 +11,9 @@ from protocol3.core.workflow.completion import decide_child_ended
 
 @pytest.fixture
 def child_ended(make):
-    def _child_ended(**changes):
-        return decide_child_ended(make.child_state(**changes), make.obligation("child", "child_a"), make.fresh())
+    def _child_ended(*held, **changes):
+        held = held or (make.obligation("child", "child_a"),)
+        return decide_child_ended(make.child_state(**changes), held, make.fresh())
 
     return _child_ended
 
@@ -28,7 +31,7 @@ def test_the_last_member_resumes_with_all_results(make, child_ended, written):
 
 def test_a_member_that_has_not_ended_keeps_the_wait(make, child_ended, written):
     """CHD-050, FRK-020: no fail-fast, whatever the ended one ended with."""
-    verdict = child_ended(awaited=(make.child("a", ended=1), make.child("b")), results={})
+    verdict = child_ended(live=True, body=None, checkpoint=None, awaited=(), results={})
     assert [type(record) for record in verdict.records] == [r.Workflow]
     assert written(verdict, r.Workflow)[0].state == "waiting"
 
@@ -72,5 +75,50 @@ def test_a_resumption_is_not_earlier_than_the_ends_it_delivers(make, child_ended
 @pytest.mark.parametrize("stored", [None, 2])
 def test_a_repeated_completion_changes_nothing(make, child_ended, stored):
     """CHD-032, RCV-003, RCV-004."""
-    obligation = None if stored is None else make.obligation("child", "child_a", version=stored)
-    assert child_ended(obligation=obligation) == Replay(reply=None)
+    obligations = () if stored is None else (make.obligation("child", "child_a", version=stored),)
+    assert child_ended(obligations=obligations) == Replay(reply=None)
+
+
+@pytest.fixture
+def ends(make):
+    """Obligations of three children that ended."""
+    return tuple(make.obligation("child", f"child_{key}", id=f"obl_{key}") for key in "abc")
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        {},
+        {"live": True, "body": None, "checkpoint": None, "awaited": (), "results": {}},
+        {"results": {"a": None}},
+    ],
+    ids=["resumes", "waits on", "fails"],
+)
+def test_ends_met_together_do_what_one_of_them_does(make, child_ended, ends, situation):
+    """CHD-057, RACE-02: one new activation at most; each end is met under its own version."""
+    alone, together = (child_ended(*held, obligations=ends, **situation) for held in (ends[:1], ends))
+    assert together.records == alone.records
+    assert together.wakes == alone.wakes
+    assert together.done == ("obl_a", "obl_b", "obl_c")
+    assert {(g.kind, g.id, g.version) for g in together.guards} == {
+        ("workflow", "wf_1", 7),
+        *(("obligation", end.id, 0) for end in ends),
+    }
+
+
+@pytest.mark.parametrize("state", ["running", "failing"])
+def test_of_ends_met_together_only_those_still_held_are_met(make, child_ended, ends, state):
+    """RCV-003, RCV-004: another process met the first and took over the second."""
+    stored = (replace(ends[1], version=1), ends[2])
+    verdict = child_ended(*ends, obligations=stored, workflow=make.workflow(state=state), awaited=())
+    assert verdict.done == ("obl_c",)
+    assert [g.id for g in verdict.guards if g.kind == "obligation"] == ["obl_c"]
+
+
+def test_ends_met_together_leave_a_closed_workflow_closed(make, child_ended, ends):
+    """DRN-002, DRN-014, RCV-005: the drain looks once for all."""
+    drain = make.obligation("drain", "wf_1")
+    verdict = child_ended(*ends, obligations=ends, workflow=make.workflow(state="cancelling"), drain=drain)
+    assert verdict.records == ()
+    assert verdict.done == ("obl_a", "obl_b", "obl_c")
+    assert verdict.wakes == (ObligationWake(obligation=drain),)

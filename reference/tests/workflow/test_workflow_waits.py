@@ -5,8 +5,8 @@ import pytest
 from protocol3.contract.limits import EVENT_BYTES, INPUTS_BYTES, MAX_TIMESTAMP_MS
 from protocol3.contract.strict_json import decode
 from protocol3.core import records as r
-from protocol3.core.verdict import Accepted, AgendaWake, Guard, Replay
-from protocol3.core.workflow.completion import decide_wait
+from protocol3.core.verdict import Accepted, AgendaWake, Guard, QueueWake, Replay
+from protocol3.core.workflow.completion import all_of, decide_wait
 from protocol3.core.workflow.waits import over
 
 
@@ -153,6 +153,34 @@ def test_a_look_at_a_wait_that_is_over_changes_nothing(make):
     """CHD-032, EVT-021: one resumption per wait."""
     state = make.wait_state(workflow=make.workflow(), wait=None)
     assert decide_wait(state, None, make.fresh()) == Replay(reply=None)
+
+
+def test_deadlines_of_several_workflows_end_side_by_side(make, written):
+    """TMR-014, TMR-015: each as if alone, under its own guard; one that is early or over is left as it is."""
+
+    def state(name, wait):
+        return make.wait_state(workflow=make.waiting(id=name, wait_key="signal", version=ord(name)), wait=wait)
+
+    due, early = make.wait(deadline=make.now - 1), make.wait(deadline=make.now + 1)
+    fresh, waits = make.fresh(), (("a", due), ("b", due), ("c", early), ("d", None))
+    verdict = all_of(decide_wait(state(*each), None, fresh) for each in waits)
+    assert {w.id: (w.state, w.wait_key) for w in written(verdict, r.Workflow)} == dict.fromkeys("ab", ("running", None))
+    assert {task.workflow_id: task.id for task in written(verdict, r.Task)} == {
+        workflow.id: workflow.activation_id for workflow in written(verdict, r.Workflow)
+    }
+    assert {(guard.kind, guard.id, guard.version) for guard in verdict.guards} == {
+        ("workflow", "a", 97),
+        ("workflow", "b", 98),
+    }
+    assert verdict.unscheduled == (("wait", "a"), ("wait", "b"))
+    assert verdict.wakes == (QueueWake(scope_id=1, queue="flows"),)
+    assert verdict.reply is True
+
+
+def test_no_deadline_that_came_is_nothing_to_write(make):
+    """TMR-013."""
+    state = make.wait_state(wait=make.wait(kind="timer", deadline=make.now + 1))
+    assert all_of([decide_wait(state, None, make.fresh())]) == Accepted(reply=True)
 
 
 def test_a_wake_resumes_with_the_event(make, written):

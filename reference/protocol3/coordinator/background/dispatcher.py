@@ -1,54 +1,36 @@
 """Dispatchers: each claims the work of one queue for all polls of this process that wait for it (chapter 07, Waiting).
 
-Waiting commits nothing and holds nothing: a poll is an entry in a list. A dispatcher lives while polls wait. It looks
+Waiting commits nothing and holds nothing: a poll is an entry in a list. A dispatcher lives while polls wait. It claims
 when a task may have become claimable (a wake after a commit), when a delayed retry becomes due, and once a second
-besides. It claims for several polls with one decision; where several processes claim from a queue, tasks that nobody
-else holds, so that consumers get different tasks and do not wait for each other (DLV-025, DLV-038).
+besides; otherwise a poll that arrives is only judged, in one statement, and then costs none until then. One decision
+claims for several polls; where several processes claim from a queue, tasks that nobody else holds, so that consumers
+get different tasks and do not wait for each other (DLV-025, DLV-038).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import Context
-from dataclasses import dataclass, field
 from typing import Final
 
 from protocol3.contract.models.delivery import AcquireCommand
-from protocol3.contract.refusal import Refusal
 from protocol3.coordinator.background.bell import Bell
 from protocol3.coordinator.background.claiming import Claiming
 from protocol3.coordinator.background.survival import ERRORS, survived
-from protocol3.core.acquisition import Assigned
+from protocol3.coordinator.background.waiting import Line, Reply, Waiter
+from protocol3.store.connections import Connection
 from protocol3.store.loads import claims as loads
-from protocol3.store.transition import Connection, Transitions
+from protocol3.store.loads.claims import Asked
+from protocol3.store.transition import Transitions
 
-#: Polls served by one transaction.
-BATCH: Final = 16
 #: Polls that may wait in one process (DLV-039).
 WAITING: Final = 4_096
 #: Seconds between looks when nothing rings (DLV-033).
 LOOK_S: Final = 1.0
 
 _log: Final = logging.getLogger("protocol3.dispatcher")
-
-
-@dataclass(slots=True, eq=False)
-class Waiter:
-    """One admitted poll. Its answer is None when it should be judged again: it may be answered without a task."""
-
-    command: AcquireCommand
-    patient: bool
-    answer: asyncio.Future[Assigned | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-    @property
-    def consumer(self) -> tuple[str, int]:
-        return self.command.worker_session_id, self.command.consumer_id
-
-    def release(self, answer: Assigned | None = None) -> None:
-        if not self.answer.done():
-            self.answer.set_result(answer)
 
 
 class Dispatchers:
@@ -81,7 +63,7 @@ class Dispatchers:
         """Let every waiting poll come to its end at once, so that a shutdown need not outlast them (HTTP-083)."""
         self._draining = True
         for dispatcher in self._running.values():
-            dispatcher.release_all()
+            dispatcher.hurry_all()
 
     async def close(self) -> None:
         """Stop all dispatchers; polls that still wait are not answered."""
@@ -90,33 +72,41 @@ class Dispatchers:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def claim(self, scope_id: int, command: AcquireCommand, *, wait_s: float) -> Assigned | None:
-        """A task for this poll, which must have been admitted; None if there was none in time or it needs none.
+    async def claim(self, scope_id: int, command: AcquireCommand, *, wait_s: float) -> Reply | None:
+        """A task for this poll, or nothing if there was none in time; None if it takes a decision of its own.
 
-        Nothing is held while it waits (DLV-038). Without a wait there is one look. Raises `unavailable` when too many
-        polls wait, or when the look failed.
+        Nothing is held while it waits (DLV-038). Without a wait there is one look. Raises `unavailable` when it would
+        have to wait and too many polls do, and when the last look failed.
         """
-        if self.waiting >= WAITING:
-            raise Refusal("unavailable", "too many polls wait; repeat the poll later")
         if wait_s > 0 and self._draining:  # its patience was reckoned before the waits ended
-            return None
+            wait_s = 0.0
         key = (scope_id, command.queue)
         dispatcher = self._running.get(key)
         if dispatcher is None:
             dispatcher = self._running[key] = Dispatcher(
-                self._transitions, self._claiming(*key), *key, on_end=lambda: self._running.pop(key)
+                self._transitions,
+                self._claiming(*key),
+                *key,
+                place=self._place,
+                on_end=lambda: self._running.pop(key),
             )
-        waiter = Waiter(command=command, patient=wait_s > 0)
+        waiter = Waiter(command=command, last=wait_s == 0)
         dispatcher.add(waiter)
-        self.waiting += 1
         try:
-            async with asyncio.timeout(wait_s or None):
-                return await waiter.answer
-        except TimeoutError:
-            return None
+            if wait_s > 0:
+                await asyncio.wait([waiter.answer], timeout=wait_s)
+                dispatcher.hurry(waiter)
+            return await waiter.answer
         finally:
-            self.waiting -= 1
+            waiter.answer.cancel()  # whoever left takes no place any more
+            self.waiting -= waiter.placed
             dispatcher.remove(waiter)
+
+    def _place(self) -> bool:
+        """Take a place among the polls that wait, if there is one."""
+        free = self.waiting < WAITING
+        self.waiting += free
+        return free
 
 
 class Dispatcher:
@@ -129,113 +119,109 @@ class Dispatcher:
         scope_id: int,
         queue: str,
         *,
+        place: Callable[[], bool],
         on_end: Callable[[], object],
     ) -> None:
         self._transitions = transitions
         self._claiming = claiming
         self._scope_id = scope_id
         self._queue = queue
-        self._waiters: dict[Waiter, None] = {}
+        self._place = place
+        self._line = Line()
         self._bell = Bell()
-        self._judged_at = asyncio.get_running_loop().time()
+        self._now = asyncio.get_running_loop().time
+        self._judged_at = self._now()
+        self._claims_at = self._judged_at
         self.task = asyncio.create_task(self._run(on_end), context=Context())  # not that of the first poll
 
     def ring(self) -> None:
+        """There may be a task."""
+        self._claims_at = 0.0
         self._bell.ring()
 
     def judge_again(self) -> None:
-        self._judged_at = float("-inf")
-        self._bell.ring()
+        self._judged_at = 0.0
+        self.ring()
 
     def add(self, waiter: Waiter) -> None:
-        self._waiters[waiter] = None
+        self._line.add(waiter)
         self._bell.ring()
 
     def remove(self, waiter: Waiter) -> None:
-        self._waiters.pop(waiter, None)
-        if not self._waiters:
+        self._line.remove(waiter)
+        if not self._line:
             self._bell.ring()
 
-    def release_all(self) -> None:
-        for waiter in self._waiters:
-            waiter.release()
+    def hurry(self, waiter: Waiter) -> None:
+        """Its wait is over: one more look, then it is answered."""
+        if not waiter.answer.done():
+            self._line.hurry(waiter)
+            self._bell.ring()
+
+    def hurry_all(self) -> None:
+        for waiter in self._line.everybody():
+            self.hurry(waiter)
 
     async def _run(self, on_end: Callable[[], object]) -> None:
-        rest = LOOK_S
         try:
             while True:
-                rung = await self._bell.rest(rest)
-                if not self._waiters:
+                await self._bell.rest(self._claims_at - self._now())
+                if not self._line:
                     return
-                rest = await self._turn(hopeful=rung)
+                await self._turn()
         finally:
             on_end()
 
-    async def _turn(self, *, hopeful: bool) -> float:
-        """Serve whom there is work for; the seconds after which something may have changed.
-
-        `hopeful` if somebody said that there may be work: then a claim comes before the look.
-        """
-        impatient = [waiter for waiter in self._waiters if not waiter.patient]
-        rest = LOOK_S
+    async def _turn(self) -> None:
+        """Serve whom there is work for, and everybody who has not been judged or cannot wait."""
         try:
             async with self._transitions.pool.acquire() as connection:
-                if hopeful:
-                    await self._claim(connection, BATCH)
-                while self._open():
-                    work = await self._look(connection)
-                    if work.ahead_ms is not None:
-                        rest = min(work.ahead_ms / 1000, LOOK_S)
-                    if not work.ready or not await self._claim(connection, work.ready):
-                        break
-                await self._judge_again(connection)
-        except ERRORS as error:  # whoever is patient waits on
+                while served := self._line.turn(claims=self._now() >= self._claims_at):
+                    await self._serve(connection, served)
+                    await self._judge_again(connection)
+        except ERRORS as error:  # whoever can wait waits on
             survived(error, _log, "dispatching failed")
-            for waiter in impatient:
-                if not waiter.answer.done():
-                    waiter.answer.set_exception(Refusal("unavailable", "the store could not be reached"))
-            return LOOK_S
-        for waiter in impatient:
-            waiter.release()
-        return rest
+            self._claims_at = self._now() + LOOK_S
+            for waiter in self._line.everybody():
+                if waiter.last:
+                    self._refuse(waiter, "the store could not be reached")
 
-    def _open(self) -> list[Waiter]:
-        """Those without an answer, one of each consumer, in order of arrival."""
-        waiting: dict[tuple[str, int], Waiter] = {}
-        for waiter in self._waiters:
-            if not waiter.answer.done():
-                waiting.setdefault(waiter.consumer, waiter)
-        return list(waiting.values())
+    async def _serve(self, connection: Connection, served: list[Waiter]) -> None:
+        """One decision for these. A claim looks for tasks; who cannot wait is owed one."""
+        claim = self._now() >= self._claims_at or any(waiter.last for waiter in served)
+        if claim:
+            self._claims_at = self._now() + LOOK_S  # unless it rings meanwhile
+        asked = [Asked(command=w.command, judged=w.urgency > 0, last=w.last) for w in served]
+        claims = await self._claiming(connection, asked, claim=claim)
+        if claim and claims.next_ms is not None:
+            self._claims_at = min(self._claims_at, self._now() + claims.next_ms / 1000)
+        for position, waiter in enumerate(served):
+            reply = claims.assigned.get(position) or claims.empty.get(position)
+            if reply is not None or position in claims.answered or asked[position].last:
+                self._release(waiter, reply)
+            elif waiter.placed or waiter.answer.done():
+                self._line.rest(waiter)
+            elif self._place():
+                waiter.placed = True
+                self._line.rest(waiter)
+            else:
+                self._refuse(waiter, "too many polls wait; repeat the poll later")
 
-    async def _look(self, connection: Connection) -> loads.Work:
-        return await loads.work(connection, self._transitions.sql, self._scope_id, self._queue, BATCH)
+    def _release(self, waiter: Waiter, reply: Reply | None = None) -> None:
+        waiter.release(reply)
+        self._line.remove(waiter)
+        self._line.judge(waiter.consumer)
 
-    async def _claim(self, connection: Connection, most: int) -> bool:
-        """Serve the first waiters with one decision; whether anybody was served or is to be judged again."""
-        served = self._open()[: min(most, BATCH)]
-        if not served:  # they were answered or left while a connection was awaited
-            return False
-        claims = await self._claiming(connection, [waiter.command for waiter in served])
-        if claims is None:
-            return False
-        for position, reply in claims.assigned.items():
-            served[position].release(reply)
-        self._release(served[n] for n in (*claims.assigned, *claims.answered))
-        return bool(claims.assigned or claims.answered)
+    def _refuse(self, waiter: Waiter, message: str) -> None:
+        waiter.refuse(message)
+        self._line.remove(waiter)
 
     async def _judge_again(self, connection: Connection) -> None:
         """Once a second, find waiting polls whose session ended (DLV-037) or whose sequence is complete elsewhere."""
-        now = asyncio.get_running_loop().time()
-        waiting = self._open()
-        if not waiting or now - self._judged_at < LOOK_S:
+        if not self._line or self._now() - self._judged_at < LOOK_S:
             return
-        self._judged_at = now
+        self._judged_at = self._now()
+        waiting = list(self._line)
         commands = [waiter.command for waiter in waiting]
-        self._release(waiting[n] for n in await loads.answerable(connection, self._transitions.sql, commands))
-
-    def _release(self, waiters: Iterable[Waiter]) -> None:
-        """Let these, and other polls of the same consumers, be judged again."""
-        consumers = {waiter.consumer for waiter in waiters}
-        for waiter in self._waiters:
-            if waiter.consumer in consumers:
-                waiter.release()
+        for position in await loads.answerable(connection, self._transitions.sql, commands):
+            self._release(waiting[position])

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -23,10 +24,18 @@ if TYPE_CHECKING:
     from protocol3.coordinator.services import Services
 
 Handler: TypeAlias = "Callable[[Services, Agenda], Awaitable[bool | None]]"
+#: Handles several entries in one transition; False if it did not stand and nothing happened.
+Together: TypeAlias = "Callable[[Services, Sequence[Agenda]], Awaitable[bool]]"
 
 #: Entries per scan, and how many of them are handled side by side (DLV-110).
 BATCH: Final = 100
 CONCURRENCY: Final = 8
+#: Entries that are handled together at most, and how many such groups side by side.
+MOST_TOGETHER: Final = 8
+GROUPS: Final = 2
+#: Entries of a group while exchanges come, one group then, because the loop, the database and whoever asks share the
+#: cores.
+FEW_TOGETHER: Final = 4
 #: The longest sleep: entries of other processes and of lost hints are found this late.
 LOOK_S: Final = 1.0
 #: Later than any instant (TXT-040).
@@ -60,11 +69,20 @@ class AgendaLoop:
 
     A handler removes the entry, or moves it to a later instant, in a transition of its own. One that returns False is
     not done with it, one that fails is logged; both are tried again in the next pass. `passes` is told of every pass
-    (HTTP-092).
+    (HTTP-092). Of a kind in `together`, entries that are due are handled at once as long as nobody else is at any of
+    them, and else one by one.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], passes: Passes, scans: Scans = BY_REAL_TIME) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        passes: Passes,
+        scans: Scans = BY_REAL_TIME,
+        *,
+        together: Mapping[str, Together] | None = None,
+    ) -> None:
         self._handlers = handlers
+        self._together = together or {}
         self._scans = scans
         self._passes = passes
         self._bell = Bell()
@@ -107,17 +125,42 @@ class AgendaLoop:
             after = (last.due, last.kind, last.ref)
 
     async def _handle(self, services: Services, entries: tuple[Agenda, ...]) -> bool:
-        limit = asyncio.Semaphore(CONCURRENCY)
+        groups, limit, alone = asyncio.Semaphore(GROUPS), asyncio.Semaphore(CONCURRENCY), asyncio.Lock()
 
         async def one(entry: Agenda) -> bool:
             async with limit:
-                try:
-                    return await self._handlers[entry.kind](services, entry) is not False
-                except ERRORS as error:  # the entry stays, the next pass tries again
-                    survived(error, _log, "%s of %s failed", entry.kind, entry.ref)
-                    return False
+                return await self._one(services, entry)
 
-        return all(await asyncio.gather(*map(one, entries)))
+        async def group(entries: Sequence[Agenda]) -> bool:
+            if len(entries) > 1:
+                async with groups, alone if services.traffic.comes else nullcontext():
+                    if await self._at_once(services, entries):
+                        return True
+            return all(await asyncio.gather(*map(one, entries)))
+
+        return all(await asyncio.gather(*map(group, self._groups(entries, services.traffic.comes))))
+
+    def _groups(self, entries: Sequence[Agenda], exchanges_come: bool) -> Iterator[Sequence[Agenda]]:
+        """What is handled together: entries of a kind that can be, in order, the others alone."""
+        most = FEW_TOGETHER if exchanges_come else MOST_TOGETHER
+        for kind in dict.fromkeys(entry.kind for entry in entries):
+            alike = [entry for entry in entries if entry.kind == kind]
+            size = most if kind in self._together else 1
+            yield from (alike[start : start + size] for start in range(0, len(alike), size))
+
+    async def _at_once(self, services: Services, entries: Sequence[Agenda]) -> bool:
+        try:
+            return await self._together[entries[0].kind](services, entries)
+        except ERRORS as error:  # one of them may be the reason: each is tried alone
+            survived(error, _log, "%s of %d workflows failed", entries[0].kind, len(entries))
+            return False
+
+    async def _one(self, services: Services, entry: Agenda) -> bool:
+        try:
+            return await self._handlers[entry.kind](services, entry) is not False
+        except ERRORS as error:  # the entry stays, the next pass tries again
+            survived(error, _log, "%s of %s failed", entry.kind, entry.ref)
+            return False
 
     async def _rest(self, services: Services) -> float:
         """Seconds until the next due instant, at most until the next look."""

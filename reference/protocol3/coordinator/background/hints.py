@@ -1,8 +1,8 @@
 """Telling other processes on the same database which queues, or whole scopes, to look at.
 
 A notification inside a transition would serialise all commits of the database. So wakes are collected for a moment and
-sent after their commits, by one connection, and only while somebody else listens. A hint that is lost costs a second:
-dispatchers look that often by themselves.
+sent after their commits, by one connection, and only while somebody else listens: who begins to listen says so, and
+others ask now and then. A hint that is lost costs a second: dispatchers look that often by themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from protocol3.coordinator.background.bell import Bell
-from protocol3.store.transition import Connection
+from protocol3.store.connections import Connection
 
 if TYPE_CHECKING:
     from protocol3.coordinator.services import Services
@@ -45,7 +45,7 @@ class Hints:
         self._on_scope = on_scope
         self._collected: dict[tuple[int, str], None] = {}
         self._bell = Bell()
-        self._asked_at = 0.0
+        self._asked_at = float("-inf")
         self._others = False
         self.sent = 0
         """Queues told to other processes so far; `heard`: told by them."""
@@ -53,8 +53,9 @@ class Hints:
 
     def tell(self, scope_id: int, queue: str) -> None:
         """A task of this queue may have become claimable."""
+        if not self._collected:  # nobody is woken meanwhile: the assignment of the task is on its way here
+            asyncio.get_running_loop().call_later(COLLECT_S, self._bell.ring)
         self._collected[scope_id, queue] = None
-        self._bell.ring()
 
     def tell_scope(self, scope_id: int) -> None:
         """Everything that waits in this scope should look again."""
@@ -72,13 +73,13 @@ class Hints:
             connection.add_termination_listener(ended)
             await connection.execute(f"set application_name = '{_NAME}'")
             await connection.add_listener(CHANNEL, self._heard)
+            await connection.execute(f"notify {CHANNEL}")  # whoever believes itself alone hears otherwise
             try:
                 while True:
                     await self._bell.rest(LISTENERS_S)
                     if lost.is_set():
                         return
                     if self._collected:
-                        await asyncio.sleep(COLLECT_S)
                         await self._send(connection)
             finally:
                 with contextlib.suppress(asyncpg.InterfaceError):  # it is lost already
@@ -103,6 +104,7 @@ class Hints:
     ) -> None:
         assert isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy)
         if pid != connection.get_server_pid():
+            self._others, self._asked_at = True, asyncio.get_running_loop().time()
             for scope_id, queue in _read(str(payload)):
                 self.heard += 1
                 if queue == _EVERYTHING:

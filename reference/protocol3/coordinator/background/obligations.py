@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol3.coordinator.background.bell import Bell
 from protocol3.coordinator.background.passes import Passes
 from protocol3.coordinator.background.survival import ERRORS, survived
-from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, retry_delay
+from protocol3.core.obligations import CLAIM_MS, HANDOVER_MS, MOST_TOGETHER, TOGETHER, retry_delay
 from protocol3.core.records import Obligation
 from protocol3.store.tables import records_of
 
@@ -58,8 +59,8 @@ class Obligations:
     A handler receives the obligation as this process holds it: its transition must guard on that version
     (`core.obligations.settle`) and do nothing when the stored one differs or is gone. Any exception counts as a
     transient failure: `on_transient_failure` may give the obligation up (RCV-020), otherwise it is retried with
-    backoff (RCV-008). Obligations of one workflow are handled one after the other. `passes` is told of every look
-    (RCV-031).
+    backoff (RCV-008). Obligations of one workflow are handled one after the other, but those of a kind in `TOGETHER`
+    that wait by then go to their handler at once. `passes` is told of every look (RCV-031).
     """
 
     def __init__(
@@ -120,13 +121,14 @@ class Obligations:
             await self._slots.acquire()
 
     async def _work(self, services: Services, workflow_id: str) -> None:
-        """Meet the first obligation of a workflow in a slot, which is free afterwards."""
+        """Meet the first obligation of a workflow, or several like it, in a slot, which is free afterwards."""
         try:
             chain = self._waiting[workflow_id]
-            obligation = next(iter(chain.values()))
-            await self._meet(services, obligation)
-            del chain[obligation.id]
-            self.held.discard(obligation.id)
+            met = _first_of(chain)
+            await self._meet(services, met)
+            for obligation in met:
+                del chain[obligation.id]
+                self.held.discard(obligation.id)
             if chain:
                 self._ready.put_nowait(workflow_id)
             else:
@@ -136,12 +138,13 @@ class Obligations:
         finally:
             self._slots.release()
 
-    async def _meet(self, services: Services, obligation: Obligation) -> None:
+    async def _meet(self, services: Services, held: Sequence[Obligation]) -> None:
         try:
-            await self._handlers[obligation.kind](services, obligation)
-        except ERRORS as error:  # the obligation stays and is tried again
-            survived(error, _log, "%s %s failed", obligation.kind, obligation.id)
-            await self._failed(services, obligation)
+            await self._handlers[held[0].kind](services, *held)
+        except ERRORS as error:  # the obligations stay and are tried again
+            for obligation in held:
+                survived(error, _log, "%s %s failed", obligation.kind, obligation.id)
+                await self._failed(services, obligation)
 
     async def _failed(self, services: Services, obligation: Obligation) -> None:
         try:
@@ -179,3 +182,11 @@ class Obligations:
         for obligation in records_of(Obligation, [row[0] for row in rows]):
             self.take(obligation)
         return len(rows) == CONCURRENCY
+
+
+def _first_of(chain: Mapping[str, Obligation]) -> list[Obligation]:
+    """What is met next of a workflow's obligations: the first, with others of its kind where these go together."""
+    first = next(iter(chain.values()))
+    if first.kind not in TOGETHER:
+        return [first]
+    return list(islice((each for each in chain.values() if each.kind == first.kind), MOST_TOGETHER))

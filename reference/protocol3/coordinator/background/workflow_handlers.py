@@ -6,7 +6,7 @@ Every handler may be repeated at any time: its transition finds an obligation th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from protocol3.contract.models.common import ApplicationError, ProgramRef
@@ -14,12 +14,14 @@ from protocol3.contract.models.decisions import Complete, Decision, Fail
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import encode
 from protocol3.coordinator.background import due, obligations
-from protocol3.coordinator.operations.tasks import resolve
+from protocol3.coordinator.background.courtesy import give_way
+from protocol3.coordinator.operations.acceptance import resolve
 from protocol3.coordinator.services import Services
 from protocol3.core.cancellation import cancel_task
 from protocol3.core.records import Agenda, Obligation
+from protocol3.core.verdict import Accepted, Fresh
 from protocol3.core.workflow.cancel import decide_cancel
-from protocol3.core.workflow.completion import decide_child_ended, decide_wait
+from protocol3.core.workflow.completion import WaitState, all_of, decide_child_ended, decide_wait
 from protocol3.core.workflow.cutoff import decide_cutoff
 from protocol3.core.workflow.decision import decide_application
 from protocol3.core.workflow.drain import DrainItems, decide_drain
@@ -91,11 +93,12 @@ async def _resolved(
 _WORDS: Final = {"not_found": "not published", "invalid_input": "refused by the program store"}
 
 
-async def handle_child_ended(services: Services, held: Obligation) -> None:
-    """An owned task or workflow ended: a suspend may be over (CHD-030 to CHD-036)."""
+async def handle_child_ended(services: Services, *held: Obligation) -> None:
+    """Owned tasks or workflows of one workflow ended: a suspend may be over (CHD-030 to CHD-036)."""
+    workflow_id = held[0].workflow_id
     await services.transitions.run(
-        ("workflow", held.workflow_id),
-        progress.child_ended(services.transitions.sql, held),
+        ("workflow", workflow_id),
+        progress.child_ended(services.transitions.sql, workflow_id, held),
         lambda state, fresh: decide_child_ended(state, held, fresh),
     )
 
@@ -116,6 +119,25 @@ async def handle_wait_due(services: Services, entry: Agenda) -> None:
         progress.wait(services.transitions.sql, entry.ref, None),
         lambda state, fresh: decide_wait(state, None, fresh),
     )
+
+
+async def handle_waits_due(services: Services, entries: Sequence[Agenda]) -> bool:
+    """The same for several waits in one transition; False if it did not stand: nothing happened then.
+
+    Each is decided in a step of its own, and exchanges go on in between.
+    """
+    load = progress.waits(services.transitions.sql, [entry.ref for entry in entries])
+    async with services.pool.acquire() as connection:
+        return await services.transitions.run_in_steps(connection, load, _decide_waits) is not None
+
+
+async def _decide_waits(states: Sequence[WaitState], fresh: Fresh) -> Accepted:
+    ends = []
+    for state in states:
+        await give_way()
+        ends.append(decide_wait(state, None, fresh))
+    await give_way()  # before what cannot be parted: writing it all into one statement
+    return all_of(ends)
 
 
 async def handle_drain(services: Services, held: Obligation) -> None:
@@ -153,3 +175,4 @@ OBLIGATIONS: Final[Mapping[str, obligations.Handler]] = {
     "drain": handle_drain,
 }
 AGENDA: Final[Mapping[str, due.Handler]] = {"wait": handle_wait_due}
+AGENDA_TOGETHER: Final[Mapping[str, due.Together]] = {"wait": handle_waits_due}

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import asyncpg
 
 from protocol3.contract.models.common import Descriptor, ProgramRef, Scope
-from protocol3.contract.models.sessions import AcquireCommand, ExtendSession
+from protocol3.contract.models.sessions import ExtendSession
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
 from protocol3.coordinator.background import due, obligations
@@ -30,8 +31,10 @@ from protocol3.core.records import Agenda, Obligation
 from protocol3.core.verdict import Accepted, Guard, Wake
 from protocol3.programs.errors import ProgramError
 from protocol3.programs.stores import ProgramStore
+from protocol3.store.connections import Connection
+from protocol3.store.loads.claims import Asked
 from protocol3.store.scopes import Scopes
-from protocol3.store.transition import Connection, Transitions
+from protocol3.store.transition import Transitions
 from protocol3.telemetry.tracing import Tracing
 
 OBLIGATION_STEPS: Final[Mapping[str, StepName]] = {
@@ -52,6 +55,11 @@ select {now(t.scope_id)} >= least(a.lease_expires_at, a.authority_deadline)
 from task t join attempt a on a.id = t.current_attempt_id where t.id = $1
 """
 
+_WORK: Final = """
+select exists (select from task where scope_id = $1 and queue = $2 and state = 'queued'
+  and available_at <= (select {now($1)}))
+"""
+
 #: Transitions that rules hold at a time in one process; the pool has more connections than that.
 HELD_INSIDE: Final = 24
 
@@ -63,7 +71,7 @@ Operation: TypeAlias = "Callable[[Command], Awaitable[JsonValue | bytes]]"
 class FaultyTransitions(Transitions):
     """Transitions by the clocks of scopes, with the places inside them.
 
-    One that a rule waits for at `locked` is decided in the locked form.
+    One that a rule waits for inside is applied alone, at `locked` in the locked form: what becomes of it is no other's.
     """
 
     def __init__(
@@ -81,9 +89,19 @@ class FaultyTransitions(Transitions):
     async def _connection(self) -> AsyncIterator[Connection]:
         """Few at a time that a rule may hold together with it: other scopes shall not notice (TST-003, TST-026)."""
         async with AsyncExitStack() as stack:
-            if self._faults.expected("locked") or self._faults.expected("written"):
+            if self._inside_expected():
                 await stack.enter_async_context(self._inside)
             yield await stack.enter_async_context(self.pool.acquire())
+
+    def _inside_expected(self) -> bool:
+        return self._faults.expected("locked") or self._faults.expected("written")
+
+    def _recalls(self) -> bool:
+        """One that a rule waits for inside takes the whole way."""
+        return not self._inside_expected() and super()._recalls()
+
+    def _goes_alone(self, verdict: Accepted) -> bool:
+        return self._inside_expected() or super()._goes_alone(verdict)
 
     async def _applied(self, connection: Connection, verdict: Accepted) -> bool:
         return not self._faults.expected("locked") and await super()._applied(connection, verdict)
@@ -111,7 +129,10 @@ class FaultyTransitions(Transitions):
 
 
 class FaultyClaiming(Claiming):
-    """Claims as occasions. What is committed is a task for somebody, not the news that there is none."""
+    """Claims as occasions. What is committed is a task for somebody, not the news that there is none.
+
+    Where there is none, polls are only judged, which is no claim; and no claim is for those that this answers.
+    """
 
     def __init__(
         self,
@@ -127,12 +148,18 @@ class FaultyClaiming(Claiming):
         self._scopes = scopes
         self._faults = faults
 
-    async def __call__(self, connection: Connection, commands: list[AcquireCommand]) -> Claims | None:
+    async def __call__(self, connection: Connection, asked: Sequence[Asked], *, claim: bool) -> Claims:
+        work = claim and await connection.fetchval(self._transitions.sql(_WORK), self._scope_id, self._queue)
+        judged = await super().__call__(connection, asked, claim=False)
+        if not work:
+            return judged
+        if judged.answered:
+            return replace(judged, next_ms=0)  # the others at once
         scope = await self._scopes.named(self._scope_id)
         with self._faults.occasion(scope, Step(name="task.claim"), None):
             await self._faults.reach("received")
-            claims = await super().__call__(connection, commands)
-            if claims is not None and claims.assigned:
+            claims = await super().__call__(connection, asked, claim=True)
+            if claims.assigned:
                 await self._faults.reach("committed")
         return claims
 
@@ -199,11 +226,11 @@ def _subject_of(command: Command) -> str | None:
 def faulty_obligation(faults: Faults, name: StepName, handler: obligations.Handler) -> obligations.Handler:
     """The handler as an occasion."""
 
-    async def handle(services: Services, held: Obligation) -> None:
-        scope = await services.scopes.named(held.scope_id)
-        with faults.occasion(scope, Step(name=name), held.workflow_id):
+    async def handle(services: Services, *held: Obligation) -> None:
+        scope = await services.scopes.named(held[0].scope_id)
+        with faults.occasion(scope, Step(name=name), held[0].workflow_id):
             await faults.reach("received")
-            await handler(services, held)
+            await handler(services, *held)
             await faults.reach("committed")
 
     return handle

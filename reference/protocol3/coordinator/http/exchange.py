@@ -97,7 +97,6 @@ class Exchanges:
             allow = ", ".join(sorted(self._paths[path])) if code == "method_not_allowed" else None
             unread = uninvited(request) or Connection.of(request).cut is request.content
             reply = refused(refusal, request_id=request_id, allow=allow, close=unread or self._closing)
-        headers = request.headers
         self.observe(
             Exchange(
                 request_id=request_id,
@@ -107,7 +106,7 @@ class Exchanges:
                 code=code,
                 seconds=time.perf_counter() - began,  # uvloop's own time stands still within a turn of the loop
                 subjects=subjects,
-                carrier=TraceContext.from_headers(headers.getall("traceparent", ()), headers.getall("tracestate", ())),
+                carrier=_carrier(request),
             )
         )
         return reply
@@ -230,6 +229,12 @@ async def _command(route: Route, request: BaseRequest, query: str) -> Command:
     body = await read_body(request, route.request_limit)
     body_bytes.set(len(body))
     return await computed(lambda: route.decode(body))
+
+
+def _carrier(request: BaseRequest) -> TraceContext | None:
+    """The trace that the client's transport headers name (TRC-012)."""
+    parents = request.headers.getall("traceparent", ())
+    return TraceContext.from_headers(parents, request.headers.getall("tracestate", ())) if parents else None
 
 
 def _cancelled() -> bool:

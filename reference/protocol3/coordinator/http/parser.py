@@ -44,6 +44,8 @@ class Parser:
 
 def _has_readable_host(head: RawRequestMessage) -> bool:
     """The host of an absolute target is decoded on first use, and a bad IDNA label is an error only then."""
+    if head.path.startswith("/"):
+        return True
     try:
         head.url.host  # noqa: B018
     except ValueError:

@@ -28,6 +28,7 @@ async def commit_local_result(services: Services, command: LocalResultCommand) -
         ("task", command.owner.task_id),
         loads.local(services.transitions.sql, scope_id, command),
         lambda state, fresh: local.decide_local(state, command, fresh),
+        recall=loads.recalled_local(scope_id, command),
     )
     return receipt.to_json()
 

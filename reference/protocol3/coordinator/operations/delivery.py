@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Final
 
 from protocol3.contract.limits import WAIT_RESERVE_MS
@@ -18,6 +19,7 @@ from protocol3.contract.models.delivery import (
 )
 from protocol3.contract.refusal import Refusal
 from protocol3.contract.strict_json import JsonValue
+from protocol3.coordinator.background.survival import survived
 from protocol3.coordinator.budget import computed, exchange_deadline
 from protocol3.coordinator.observation import note
 from protocol3.coordinator.services import Services
@@ -25,7 +27,11 @@ from protocol3.core import acquisition, renewal, sessions, settlement, task_view
 from protocol3.core.acquisition import Admitted, Assigned
 from protocol3.core.records import Session
 from protocol3.core.verdict import Clock, Fresh, Replay, Verdict
+from protocol3.core.workflow.settlement import Ending, SettlingActivation, ending_of, settle_activation
+from protocol3.store.loads import decisions
 from protocol3.store.loads import delivery as loads
+
+_log: Final = logging.getLogger("protocol3.delivery")
 
 #: How often a poll that may not wait looks for a task when others take those it saw.
 LAST_LOOKS: Final = 2
@@ -64,25 +70,24 @@ async def acquire(services: Services, command: AcquireCommand) -> JsonValue | by
     Identical polls at once: one claims, the other finds its sequence complete (DLV-020). Without a wait it is over at
     once (DLV-030).
 
-    The poll is judged; one that may have a task is handed to the dispatcher of its queue as long as it may wait, and
-    judged again when that brought nothing. The last look is an atomic one: a task that is there is claimed.
+    The dispatcher of its queue judges, serves and completes it together with others, and lets it wait. What it leaves
+    (refusals, repetitions, a poll for whose task others were faster) takes a decision of its own. The last look is an
+    atomic one: a task that is there is claimed.
     """
     scope_id = await services.scopes.find(command.scope)
     waits_until = _waits_until(command)
     last_looks = LAST_LOOKS
     while True:
         wait_s = services.dispatchers.patience(waits_until)
-        reply = await _judge(services, scope_id, command, wait=wait_s > 0, look=last_looks > 0)
-        if isinstance(reply, Admitted):
-            assert scope_id is not None
-            claimed = await services.dispatchers.claim(scope_id, command, wait_s=wait_s)
-            if claimed is not None:
-                return _assigned(command, claimed)
-            if wait_s == 0:
-                last_looks -= 1
-        elif isinstance(reply, Assigned):
+        reply: acquisition.PollReply | None = None
+        if scope_id is not None:
+            reply = await services.dispatchers.claim(scope_id, command, wait_s=wait_s)
+        if reply is None:
+            reply = await _judge(services, scope_id, command, wait=wait_s > 0, look=last_looks > 0)
+            last_looks -= wait_s == 0
+        if isinstance(reply, Assigned):
             return _assigned(command, reply)
-        else:
+        if not isinstance(reply, Admitted):
             return reply.to_json()
 
 
@@ -124,20 +129,45 @@ async def renew(services: Services, command: RenewCommand) -> JsonValue:
         ("task", command.owner.task_id),
         loads.renewing(services.transitions.sql, scope_id, command),
         lambda asked, _: renewal.renew(asked),
+        recall=loads.recalled_renewal(scope_id, command),
     )
     return authority.to_json()
 
 
 async def settle(services: Services, command: SettleCommand) -> JsonValue:
-    """The receipt and the state of the task (DLV-070..091)."""
+    """The receipt and the state of the task (DLV-070..091).
+
+    With it goes what the report says to a workflow, unless programs have to be resolved: that comes after (DEC-003).
+    """
     scope_id = await _scope_id(services, command.owner)
-    encoded = await computed(lambda: settlement.EncodedCommand.of(command))
-    reply: SettleReply = await services.transitions.run(
-        ("task", command.owner.task_id),
-        loads.settling(services.transitions.sql, scope_id, command, encoded),
-        settlement.settle,
-    )
+    encoded, ending = await computed(lambda: _prepared(command))
+    key = ("task", command.owner.task_id)  # of no workflow: it may turn out that the report changes none
+    reply: SettleReply
+    if ending is not None and services.applies_at_once(command.owner.scope):
+        reply = await services.transitions.run(
+            key,
+            decisions.settling(services.transitions.sql, scope_id, command, encoded, ending),
+            lambda asked, fresh: _settled_at_once(asked, ending, fresh),
+        )
+    else:
+        reply = await services.transitions.run(
+            key, loads.settling(services.transitions.sql, scope_id, command, encoded), settlement.settle
+        )
     return reply.to_json()
+
+
+def _settled_at_once(asked: SettlingActivation, ending: Ending, fresh: Fresh) -> Verdict:
+    """What fails here would be no fault of the report: it is accepted, and the decision owed (RCV-008, RCV-020)."""
+    try:
+        return settle_activation(asked, ending, fresh)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the obligation is met or given up
+        survived(error, _log, "the decision of %s was not applied at once", asked.settling.command.owner.task_id)
+        return settlement.settle(asked.settling, fresh)
+
+
+def _prepared(command: SettleCommand) -> tuple[settlement.EncodedCommand, Ending | None]:
+    encoded = settlement.EncodedCommand.of(command)
+    return encoded, ending_of(command, encoded)
 
 
 async def confirm_quiescence(services: Services, owner: LeaseOwner) -> JsonValue:

@@ -2,71 +2,46 @@
 
 from __future__ import annotations
 
-from protocol3.contract.models.common import Scope
+from protocol3.contract.models.common import Descriptor, Scope
 from protocol3.contract.models.tasks import SubmitCommand
 from protocol3.contract.models.workflows import EventCommand, EventReceipt, WorkflowRef, WorkflowSnapshot
 from protocol3.contract.refusal import Refusal
-from protocol3.contract.strict_json import JsonValue, encode
+from protocol3.contract.strict_json import JsonValue
 from protocol3.coordinator.budget import computed
 from protocol3.coordinator.observation import note
-from protocol3.coordinator.operations.tasks import resolve
+from protocol3.coordinator.operations.acceptance import accept
 from protocol3.coordinator.services import Services
-from protocol3.core.verdict import Fresh, Rejected, Verdict
+from protocol3.core.verdict import Fresh, Verdict
 from protocol3.core.workflow import cancel, events, submission, views
 from protocol3.core.workflow.submission import SubmissionState
 from protocol3.store.loads import workflows as loads
-from protocol3.store.transition import Load
 
 
 async def submit_workflow(services: Services, command: SubmitCommand) -> JsonValue:
-    """The snapshot of the workflow, new or as it stands: replay before resolution before acceptance (WF-022)."""
+    """The snapshot of the workflow, new or as it stands (WF-010..022)."""
+    key = command.idempotency_key
     scope_id = await services.scopes.require(command.input.scope)
-    load = loads.submitted(services.transitions.sql, scope_id, command.idempotency_key)
     identity = await computed(command.input.identity)
-    known = await _known(services, load, command, identity)
-    snapshot = known or await _accepted(services, load, command, identity, scope_id)
+
+    def submit(state: SubmissionState, descriptor: Descriptor, data: bytes, fresh: Fresh) -> Verdict:
+        return submission.decide_submission(state, command, identity, data, descriptor, fresh)
+
+    snapshot: WorkflowSnapshot = await accept(
+        services,
+        command.input,
+        ("workflow submission", scope_id, key),
+        load=loads.submitted(services.transitions.sql, scope_id, key),
+        known=lambda state: submission.decide_replay(state, command, identity),
+        submit=submit,
+    )
     note(workflow_id=snapshot.workflow_id)
     return snapshot.to_json()
 
 
-async def _known(
-    services: Services, load: Load[SubmissionState], command: SubmitCommand, identity: bytes
-) -> WorkflowSnapshot | None:
-    """What the key is bound to already; a replay needs no program store (WF-016)."""
-    async with services.pool.acquire() as connection:
-        verdict = submission.decide_replay(await load(connection), command, identity)
-    if isinstance(verdict, Rejected):
-        raise Refusal(verdict.code)
-    return None if verdict is None else verdict.reply
-
-
-async def _accepted(
-    services: Services, load: Load[SubmissionState], command: SubmitCommand, identity: bytes, scope_id: int
-) -> WorkflowSnapshot:
-    """Resolve, then accept unless a competitor was faster: then its binding counts, resolved or not (WF-017)."""
-    try:
-        descriptor = await resolve(services, command.input.program)
-    except Refusal:
-        competitor = await _known(services, load, command, identity)
-        if competitor is None:
-            raise
-        return competitor
-
-    data = await computed(lambda: encode(command.input.data))
-
-    def decide(state: SubmissionState, fresh: Fresh) -> Verdict:
-        return submission.decide_submission(state, command, identity, data, descriptor, fresh)
-
-    snapshot: WorkflowSnapshot = await services.transitions.run(
-        ("workflow submission", scope_id, command.idempotency_key), load, decide
-    )
-    return snapshot
-
-
 async def workflow_status(services: Services, query: WorkflowRef) -> JsonValue:
     """The present snapshot, of a root or of an owned workflow (WF-041 to WF-043)."""
-    async with services.pool.acquire() as connection:
-        workflow = await loads.status(connection, await _scope_id(services, query.scope), query.workflow_id)
+    async with services.transitions.reading() as reads:
+        workflow = await loads.status(reads, await _scope_id(services, query.scope), query.workflow_id)
     if workflow is None:
         raise Refusal("not_found")
     return views.snapshot_of(query.scope, workflow).to_json()
@@ -74,8 +49,8 @@ async def workflow_status(services: Services, query: WorkflowRef) -> JsonValue:
 
 async def workflow_result(services: Services, query: WorkflowRef) -> bytes:
     """Snapshot and outcome (WF-040..042)."""
-    async with services.pool.acquire() as connection:
-        found = await loads.result(connection, await _scope_id(services, query.scope), query.workflow_id)
+    async with services.transitions.reading() as reads:
+        found = await loads.result(reads, await _scope_id(services, query.scope), query.workflow_id)
     if found is None:
         raise Refusal("not_found")
     return views.result_of(query.scope, *found)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from protocol3.core.obligations import settle
 from protocol3.core.records import Checkpoint, Obligation, Wait, Workflow, WorkflowBody
-from protocol3.core.verdict import Clock, Draft, Fresh, Replay, Verdict
+from protocol3.core.verdict import Accepted, Clock, Draft, Fresh, Replay, Verdict
 from protocol3.core.workflow.ending import begin_failing, discard, service_error
 from protocol3.core.workflow.inputs import OwnedChild, deliver
 from protocol3.core.workflow.resume import resume_with_children, resume_with_wake
@@ -17,14 +17,16 @@ from protocol3.core.workflow.waits import Buffered, over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildState:
-    """`awaited` are the members of the workflow's present suspend, if it is in one.
+    """`live`: a member of the workflow's present suspend, if it is in one, has not ended.
 
-    `body` and `results` are loaded once all of them have ended (RCV-006). `drain` is the workflow's drain obligation.
+    Once all of them have, `awaited` are these members, with the body, the checkpoint and the results (RCV-006).
+    `drain` is the workflow's drain obligation, `obligations` are those that are still there.
     """
 
-    obligation: Obligation | None
+    obligations: tuple[Obligation, ...]
     drain: Obligation | None
     workflow: Workflow
+    live: bool
     body: WorkflowBody | None
     checkpoint: Checkpoint | None
     awaited: tuple[OwnedChild, ...]
@@ -32,22 +34,27 @@ class ChildState:
     clock: Clock
 
 
-def decide_child_ended(state: ChildState, held: Obligation, fresh: Fresh) -> Verdict:
-    """Meets an obligation of kind child; nothing to reply.
+def decide_child_ended(state: ChildState, held: Sequence[Obligation], fresh: Fresh) -> Verdict:
+    """Meets obligations of kind child of one workflow; nothing to reply.
+
+    Those that somebody else met or took over are his. What follows is the same however many are met at once: it
+    depends on the children as they are now, not on which ends are told.
 
     An open workflow is always written: a decision that read the child as live must miss and be made again, or the
     child's end would be lost between the two (CHD-033, RACE-01).
     """
-    if state.obligation is None or state.obligation.version != held.version:
+    stored = {obligation.id: obligation.version for obligation in state.obligations}
+    met = [obligation for obligation in held if stored.get(obligation.id) == obligation.version]
+    if not met:
         return Replay(reply=None)
     draft, workflow, clock = Draft(), state.workflow, state.clock
     if workflow.state not in OPEN:  # DRN-002, DRN-014
-        return discard(held, state.drain, clock)
-    settle(draft, held)
+        return discard(met, state.drain, clock)
+    settle(draft, *met)
     draft.guard(changed(workflow))
     suspended = workflow.state == "waiting" and workflow.wait_key is None
     # The last end goes on for all, exactly once (CHD-057); a member that failed ends nothing early (FRK-020).
-    if not suspended or any(member.terminal_at is None for member in state.awaited):
+    if not suspended or state.live:
         draft.write(workflow)
         return draft.accepted(None, clock)
     assert state.checkpoint is not None
@@ -93,3 +100,15 @@ def decide_wait(state: WaitState, held: Obligation | None, fresh: Fresh) -> Verd
         draft.unscheduled.append(("wait", state.workflow.id))
     resume_with_wake(draft, state.workflow, state.body, state.checkpoint, ended, clock=state.clock, fresh=fresh)
     return draft.accepted(None, state.clock)
+
+
+def all_of(verdicts: Iterable[Verdict]) -> Accepted:
+    """The ends of waits of several workflows by their deadlines: all of it stands or nothing. Replies True."""
+    ends = [verdict for verdict in verdicts if isinstance(verdict, Accepted)]
+    return Accepted(
+        reply=True,
+        records=tuple(record for end in ends for record in end.records),
+        guards=tuple(dict.fromkeys(guard for end in ends for guard in end.guards)),
+        unscheduled=tuple(entry for end in ends for entry in end.unscheduled),
+        wakes=tuple(dict.fromkeys(wake for end in ends for wake in end.wakes)),
+    )

@@ -35,8 +35,9 @@ class DecisionState:
     """What the decision touches.
 
     `children` are those its commands and `until` name; `pending` the ended children not delivered yet, oldest first,
-    and only for a continue; `results` of the ended ones of both (None: too large). `owned_live` counts live tasks and
-    workflows, `owned_end` is the latest end of anything owned. `used` and `event` belong to the key of a wait.
+    and only for a continue; `results` of the ended ones of both (None: too large). `live_tasks` and `live_workflows`
+    count what is owned and has not ended, beside the activation itself; `owned_end` is the latest end of anything
+    owned. `used` and `event` belong to the key of a wait.
     """
 
     obligation: r.Obligation | None
@@ -66,11 +67,20 @@ def decide_application(
         return Replay(reply=None)
     clock, workflow = state.clock.at_least(state.owned_end), state.workflow
     if workflow.state != "running" or workflow.activation_id != held.subject:  # ACT-009, DRN-009
-        return discard(held, state.drain, clock)
-    applied = judged if isinstance(judged, ApplicationError) else _apply(state, judged, clock, fresh)
+        return discard((held,), state.drain, clock)
     draft = Draft()
-    draft.guard(changed(workflow))
     settle(draft, held)
+    apply_decision(draft, state, judged, clock=clock, fresh=fresh)
+    return draft.accepted(None, clock)
+
+
+def apply_decision(
+    draft: Draft, state: DecisionState, judged: Judged | ApplicationError, *, clock: Clock, fresh: Fresh
+) -> None:
+    """What the running activation decided, or why it fails its workflow."""
+    workflow = state.workflow
+    applied = judged if isinstance(judged, ApplicationError) else _apply(state, judged, clock, fresh)
+    draft.guard(changed(workflow))
     match applied:
         case Draft():
             draft.extend(applied)
@@ -81,7 +91,6 @@ def decide_application(
             begin_failing(draft, workflow, error, clock=clock, fresh=fresh)
         case _:
             assert_never(applied)
-    return draft.accepted(None, clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ No other module leaves them, and nothing leads back (WF-050). The revision stays
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from protocol3.contract.limits import FREE_TEXT_BYTES
@@ -55,12 +56,12 @@ def end(draft: Draft, workflow: Workflow, state: WorkflowState, *, clock: Clock,
     return workflow
 
 
-def discard(held: Obligation, drain: Obligation | None, clock: Clock) -> Accepted:
-    """What a closed workflow makes of an obligation (RCV-005): it goes, and the drain, if one still runs, looks at once
+def discard(held: Iterable[Obligation], drain: Obligation | None, clock: Clock) -> Accepted:
+    """What a closed workflow makes of obligations (RCV-005): they go, and the drain, if one still runs, looks at once
     because it may have waited for exactly this.
     """
     draft = Draft()
-    settle(draft, held)
+    settle(draft, *held)
     if drain is not None:
         draft.wake(ObligationWake(obligation=drain))
     return draft.accepted(None, clock)

@@ -44,14 +44,15 @@ def judge(task: Task, attempt: Attempt | None, settlement: Settlement | None) ->
     if task.state == "succeeded":
         if settlement is None or settlement.output is None:
             raise contradiction()
-        return _decision(task.id, settlement.output)
+        return decided(task.id, settlement.output)
     failure = failure_of(attempt, settlement)
     if isinstance(failure, ApplicationFailure):
         return _application_error(failure.error.kind, failure.error.message)
     return service_error("workflow_activation_failed", "the activation ended without a decision")
 
 
-def _decision(task_id: str, output: bytes) -> Decision | ApplicationError:
+def decided(task_id: str, output: bytes) -> Decision | ApplicationError:
+    """Steps 3 and 4: what a successful activation put out, if it is a decision of its own."""
     if len(output) > DECISION_BYTES:  # a settlement may be much larger; nothing of it has to be looked at
         return service_error("decision_invalid", f"decision: must be at most {DECISION_BYTES} bytes of compact JSON")
     try:

@@ -12,8 +12,10 @@ from protocol3.core.workflow.fork import ForkState
 from protocol3.core.workflow.local import LocalState
 from protocol3.core.workflow.owner import Named
 from protocol3.store.clock import Sql, clock_of
+from protocol3.store.connections import Reads
+from protocol3.store.remembered import Memory, Recall
 from protocol3.store.tables import record_of
-from protocol3.store.transition import Connection, Load
+from protocol3.store.transition import Load
 
 _NAMED = """
 select {{now(w.scope_id)}} as now, v, w, t, a, {more} from (select) one
@@ -43,8 +45,8 @@ left join fork f on f.workflow_id = w.id and f.key = $3
 def context(sql: Sql, scope_id: int | None, owner: LeaseOwner) -> Load[ContextState]:
     """The frozen context of an activation and the records it has by now, in byte order of their keys."""
 
-    async def load(connection: Connection) -> ContextState:
-        row = await connection.fetchrow(sql(_CONTEXT), owner.task_id, owner.attempt_id)
+    async def load(reads: Reads) -> ContextState:
+        row = await reads.fetchrow(sql(_CONTEXT), owner.task_id, owner.attempt_id)
         assert row is not None
         return ContextState(
             named=_named(row, scope_id),
@@ -60,12 +62,35 @@ def local(sql: Sql, scope_id: int | None, command: LocalResultCommand) -> Load[L
     """An activation with the record it has under the command's key."""
     owner, key = command.owner, command.record.key
 
-    async def load(connection: Connection) -> LocalState:
-        row = await connection.fetchrow(sql(_LOCAL), owner.task_id, owner.attempt_id, key)
+    async def load(reads: Reads) -> LocalState:
+        row = await reads.fetchrow(sql(_LOCAL), owner.task_id, owner.attempt_id, key)
         assert row is not None
         return LocalState(named=_named(row, scope_id), stored=record_of(Local, row["l"]), clock=clock_of(row))
 
     return load
+
+
+def recalled_local(scope_id: int | None, command: LocalResultCommand) -> Recall[LocalState]:
+    """`local` from memory, for a key that has no record: the unique key tells if it has."""
+    owner = command.owner
+
+    def recall(memory: Memory) -> LocalState | None:
+        leased = memory.leased(owner.task_id)
+        if leased is None or leased.workflow is None or leased.attempt.id != owner.attempt_id:
+            return None
+        clock = memory.clock(leased.workflow.scope_id)
+        if clock is None:
+            return None
+        named = Named(
+            scope_id=scope_id,
+            activation=leased.activation,
+            workflow=leased.workflow,
+            task=leased.task,
+            attempt=leased.attempt,
+        )
+        return LocalState(named=named, stored=None, clock=clock)
+
+    return recall
 
 
 def fork(sql: Sql, scope_id: int | None, command: ForkCommand) -> Load[ForkState]:
@@ -73,8 +98,8 @@ def fork(sql: Sql, scope_id: int | None, command: ForkCommand) -> Load[ForkState
     owner, request = command.owner, command.fork
     branches = [branch.key for branch in request.branches]
 
-    async def load(connection: Connection) -> ForkState:
-        row = await connection.fetchrow(sql(_FORK), owner.task_id, owner.attempt_id, request.key, branches)
+    async def load(reads: Reads) -> ForkState:
+        row = await reads.fetchrow(sql(_FORK), owner.task_id, owner.attempt_id, request.key, branches)
         assert row is not None
         return ForkState(
             named=_named(row, scope_id),

@@ -12,8 +12,8 @@ from protocol3.core.records import Attempt, Child, Outcome, Settlement, Task, Wo
 from protocol3.core.workflow.inputs import OwnedChild, task_result
 from protocol3.core.workflow.judgement import Registered
 from protocol3.core.workflow.views import child_result
+from protocol3.store.connections import Reads
 from protocol3.store.tables import record_of, records_of
-from protocol3.store.transition import Connection
 
 #: A report above this size holds more than any inputs may: what surrounds output and message is much smaller.
 _TOO_LARGE = INPUTS_BYTES + OBSERVATIONS_BYTES + 65_536
@@ -42,24 +42,22 @@ where c.workflow_id = $1 and c.key = any($2)
 """
 
 
-async def registered(connection: Connection, workflow_id: str, keys: Sequence[str]) -> Mapping[str, Registered]:
+async def registered(reads: Reads, workflow_id: str, keys: Sequence[str]) -> Mapping[str, Registered]:
     """What these child keys are bound to; keys that are free are left out. A binding never changes."""
-    rows = await connection.fetch(_REGISTERED, workflow_id, keys) if keys else ()
+    rows = await reads.fetch(_REGISTERED, workflow_id, keys) if keys else ()
     return {
         row["key"]: Registered(kind=row["kind"], program=Descriptor.from_json(decode(row["descriptor"])).program)
         for row in rows
     }
 
 
-async def results(
-    connection: Connection, workflow_id: str, children: Iterable[OwnedChild]
-) -> Mapping[str, bytes | None]:
+async def results(reads: Reads, workflow_id: str, children: Iterable[OwnedChild]) -> Mapping[str, bytes | None]:
     """The encoded results of children that ended, None where one is too large to be delivered (CHD-056).
 
     What ended does not change any more, so this may be a statement after the one that found them ended.
     """
     keys = [owned.child.key for owned in children]
-    rows = await connection.fetch(_RESULTS, workflow_id, keys) if keys else ()
+    rows = await reads.fetch(_RESULTS, workflow_id, keys) if keys else ()
     return {row["key"]: _result(row) for row in rows}
 
 

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from protocol3.core import records as r
 from protocol3.core.workflow.completion import ChildState, WaitState
 from protocol3.core.workflow.cutoff import CutoffState
 from protocol3.core.workflow.drain import PASS_ITEMS, DrainItems, DrainState
 from protocol3.store.clock import Sql, clock_of
+from protocol3.store.connections import Reads
 from protocol3.store.loads.children import ENDED, LINKED, owned, results
 from protocol3.store.loads.decisions import buffered
-from protocol3.store.tables import record_of
-from protocol3.store.transition import Connection, Load
+from protocol3.store.tables import record_of, records_of
+from protocol3.store.transition import Load
 
 _CHILD_ENDED = f"""
-select {{now(w.scope_id)}} as now, w, o, d, cp, k.children, k.ends from workflow w
-left join obligation o on o.id = $2
+select {{now(w.scope_id)}} as now, w, d, k.live, case when not k.live then cp end as cp,
+  array(select o from obligation o where o.id = any($2)) as obligations
+from workflow w
 left join obligation d on d.workflow_id = w.id and d.kind = 'drain'
 left join checkpoint cp on cp.workflow_id = w.id and w.state = 'waiting' and w.wait_key is null
-left join lateral (
-  select array_agg(c order by array_position(cp.until, c.key)) as children,
-    array_agg({ENDED} order by array_position(cp.until, c.key)) as ends
-  from {LINKED} where c.workflow_id = w.id and c.key = any(cp.until)) k on true
+cross join lateral (
+  select exists (
+    select from {LINKED} where c.workflow_id = w.id and c.key = any(cp.until) and {ENDED} is null) as live) k
 where w.id = $1
 """
-_BODY = "select b from workflow_body b where b.workflow_id = $1"
-_WAIT = """
+_MEMBERS = f"""
+select b, k.children, k.ends from workflow_body b
+cross join lateral (
+  select array_agg(c order by array_position($2, c.key)) as children,
+    array_agg({ENDED} order by array_position($2, c.key)) as ends
+  from {LINKED} where c.workflow_id = b.workflow_id and c.key = any($2)) k
+where b.workflow_id = $1
+"""
+_WAITS = """
 select {now(w.scope_id)} as now, w, o, b, cp, x, i, ib from workflow w
 join workflow_body b on b.workflow_id = w.id
 left join obligation o on o.id = $2
@@ -32,7 +43,7 @@ left join wait x on x.workflow_id = w.id and x.key = w.wait_key
 left join checkpoint cp on cp.workflow_id = x.workflow_id
 left join inbox i on i.workflow_id = w.id and i.key = x.key
 left join inbox_body ib on ib.workflow_id = w.id and ib.key = x.key
-where w.id = $1
+where w.id = any($1)
 """
 _DRAIN = f"""
 select {{now(w.scope_id)}} as now, w, o,
@@ -55,22 +66,28 @@ select {now(w.scope_id)} as now, w, o from workflow w left join obligation o on 
 """
 
 
-def child_ended(sql: Sql, held: r.Obligation) -> Load[ChildState]:
-    """The workflow and the members of its suspend; their results and its body once all of them ended (RCV-006)."""
+def child_ended(sql: Sql, workflow_id: str, held: Sequence[r.Obligation]) -> Load[ChildState]:
+    """The workflow, and once all members of its suspend have ended, what it goes on with (RCV-006).
 
-    async def load(connection: Connection) -> ChildState:
-        row = await connection.fetchrow(sql(_CHILD_ENDED), held.workflow_id, held.id)
+    What ended does not change any more, so that may come from later statements; until then no end costs more for
+    there being many members.
+    """
+
+    async def load(reads: Reads) -> ChildState:
+        row = await reads.fetchrow(sql(_CHILD_ENDED), workflow_id, [obligation.id for obligation in held])
         assert row is not None
-        awaited = owned(row["children"], row["ends"])
-        over = bool(awaited) and all(member.terminal_at is not None for member in awaited)
+        checkpoint: r.Checkpoint | None = record_of(r.Checkpoint, row["cp"])
+        over = None if checkpoint is None else await reads.fetchrow(_MEMBERS, workflow_id, checkpoint.until)
+        awaited = () if over is None else owned(over["children"], over["ends"])
         return ChildState(
-            obligation=record_of(r.Obligation, row["o"]),
+            obligations=records_of(r.Obligation, row["obligations"]),
             drain=record_of(r.Obligation, row["d"]),
             workflow=record_of(r.Workflow, row["w"]),
-            body=record_of(r.WorkflowBody, await connection.fetchval(_BODY, held.workflow_id)) if over else None,
-            checkpoint=record_of(r.Checkpoint, row["cp"]),
+            live=row["live"],
+            body=None if over is None else record_of(r.WorkflowBody, over["b"]),
+            checkpoint=checkpoint,
             awaited=awaited,
-            results=await results(connection, held.workflow_id, awaited if over else ()),
+            results=await results(reads, workflow_id, awaited),
             clock=clock_of(row),
         )
 
@@ -80,27 +97,40 @@ def child_ended(sql: Sql, held: r.Obligation) -> Load[ChildState]:
 def wait(sql: Sql, workflow_id: str, held: r.Obligation | None) -> Load[WaitState]:
     """The open external wait of a workflow with the event of its key."""
 
-    async def load(connection: Connection) -> WaitState:
-        row = await connection.fetchrow(sql(_WAIT), workflow_id, None if held is None else held.id)
+    async def load(reads: Reads) -> WaitState:
+        row = await reads.fetchrow(sql(_WAITS), [workflow_id], None if held is None else held.id)
         assert row is not None
-        return WaitState(
-            obligation=record_of(r.Obligation, row["o"]),
-            workflow=record_of(r.Workflow, row["w"]),
-            body=record_of(r.WorkflowBody, row["b"]),
-            checkpoint=record_of(r.Checkpoint, row["cp"]),
-            wait=record_of(r.Wait, row["x"]),
-            event=buffered(row),
-            clock=clock_of(row),
-        )
+        return _wait(row)
 
     return load
+
+
+def waits(sql: Sql, workflow_ids: Sequence[str]) -> Load[list[WaitState]]:
+    """The same for several workflows."""
+
+    async def load(reads: Reads) -> list[WaitState]:
+        return [_wait(row) for row in await reads.fetch(sql(_WAITS), workflow_ids, None)]
+
+    return load
+
+
+def _wait(row: Any) -> WaitState:
+    return WaitState(
+        obligation=record_of(r.Obligation, row["o"]),
+        workflow=record_of(r.Workflow, row["w"]),
+        body=record_of(r.WorkflowBody, row["b"]),
+        checkpoint=record_of(r.Checkpoint, row["cp"]),
+        wait=record_of(r.Wait, row["x"]),
+        event=buffered(row),
+        clock=clock_of(row),
+    )
 
 
 def drain(sql: Sql, held: r.Obligation) -> Load[DrainState]:
     """The workflow, what it owns that was not asked to end yet, and how much has not ended."""
 
-    async def load(connection: Connection) -> DrainState:
-        row = await connection.fetchrow(sql(_DRAIN), held.workflow_id, held.id)
+    async def load(reads: Reads) -> DrainState:
+        row = await reads.fetchrow(sql(_DRAIN), held.workflow_id, held.id)
         assert row is not None
         tasks = tuple(row["tasks"])
         return DrainState(
@@ -118,8 +148,8 @@ def drain(sql: Sql, held: r.Obligation) -> Load[DrainState]:
 def cutoff(sql: Sql, held: r.Obligation) -> Load[CutoffState]:
     """The workflow of an obligation that could not be met."""
 
-    async def load(connection: Connection) -> CutoffState:
-        row = await connection.fetchrow(sql(_CUTOFF), held.workflow_id, held.id)
+    async def load(reads: Reads) -> CutoffState:
+        row = await reads.fetchrow(sql(_CUTOFF), held.workflow_id, held.id)
         assert row is not None
         return CutoffState(
             obligation=record_of(r.Obligation, row["o"]),

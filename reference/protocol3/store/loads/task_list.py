@@ -7,12 +7,12 @@ from typing import Any
 from protocol3.contract.models.tasks import TaskListQuery
 from protocol3.core.records import Task
 from protocol3.core.task_list import Position
+from protocol3.store.connections import Reads
 from protocol3.store.tables import records_of
-from protocol3.store.transition import Connection
 
 
 async def page(
-    connection: Connection, scope_id: int, query: TaskListQuery, after: Position | None, limit: int
+    reads: Reads, scope_id: int, query: TaskListQuery, after: Position | None, limit: int
 ) -> tuple[Task, ...]:
     """At most `limit` tasks that match every filter exactly (DISC-007, DISC-008), in the order of DISC-009.
 
@@ -39,4 +39,4 @@ async def page(
     if after is not None:
         where("(t.submitted_at, t.id) < ({}, {})", after.submitted_at, after.task_id)
     text = f"select t from task t where {' and '.join(conditions)} order by t.submitted_at desc, t.id desc limit $2"
-    return records_of(Task, [row["t"] for row in await connection.fetch(text, *values)])
+    return records_of(Task, [row["t"] for row in await reads.fetch(text, *values)])

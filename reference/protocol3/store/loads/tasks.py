@@ -9,8 +9,9 @@ from protocol3.core.records import Attempt, History, Settlement, Task, TaskBody
 from protocol3.core.submission import SPACE, Submitted
 from protocol3.core.verdict import Clock
 from protocol3.store.clock import Sql, clock_of
+from protocol3.store.connections import Reads
 from protocol3.store.tables import record_of, records_of
-from protocol3.store.transition import Connection, Load
+from protocol3.store.transition import Load
 
 _CURRENT = """
 select {now($2)} as now, t, a from (select) one
@@ -60,8 +61,8 @@ class Inspected:
 def current(sql: Sql, scope_id: int, task_id: str) -> Load[tuple[TaskInHand | None, Clock]]:
     """A task of a scope with its current attempt."""
 
-    async def load(connection: Connection) -> tuple[TaskInHand | None, Clock]:
-        row = await connection.fetchrow(sql(_CURRENT), task_id, scope_id)
+    async def load(reads: Reads) -> tuple[TaskInHand | None, Clock]:
+        row = await reads.fetchrow(sql(_CURRENT), task_id, scope_id)
         assert row is not None
         task = record_of(Task, row["t"])
         return None if task is None else TaskInHand(task=task, attempt=record_of(Attempt, row["a"])), clock_of(row)
@@ -72,8 +73,8 @@ def current(sql: Sql, scope_id: int, task_id: str) -> Load[tuple[TaskInHand | No
 def submitted(sql: Sql, scope_id: int, key: str) -> Load[tuple[Submitted | None, Clock]]:
     """What an idempotency key stands for."""
 
-    async def load(connection: Connection) -> tuple[Submitted | None, Clock]:
-        row = await connection.fetchrow(sql(_SUBMITTED), scope_id, key)
+    async def load(reads: Reads) -> tuple[Submitted | None, Clock]:
+        row = await reads.fetchrow(sql(_SUBMITTED), scope_id, key)
         assert row is not None
         found = None
         if row["identity"] is not None:
@@ -85,32 +86,30 @@ def submitted(sql: Sql, scope_id: int, key: str) -> Load[tuple[Submitted | None,
     return load
 
 
-async def status(connection: Connection, scope_id: int, task_id: str) -> Task | None:
+async def status(reads: Reads, scope_id: int, task_id: str) -> Task | None:
     """The control record of a task in its scope."""
-    row = await connection.fetchrow(_STATUS, task_id, scope_id)
+    row = await reads.fetchrow(_STATUS, task_id, scope_id)
     task: Task | None = None if row is None else record_of(Task, row["t"])
     return task
 
 
-async def snapshot(connection: Connection, scope_id: int, task_id: str) -> tuple[Task, TaskBody] | None:
+async def snapshot(reads: Reads, scope_id: int, task_id: str) -> tuple[Task, TaskBody] | None:
     """A task with what was submitted."""
-    row = await connection.fetchrow(_SNAPSHOT, task_id, scope_id)
+    row = await reads.fetchrow(_SNAPSHOT, task_id, scope_id)
     return None if row is None else (record_of(Task, row["t"]), record_of(TaskBody, row["b"]))
 
 
-async def result(
-    connection: Connection, scope_id: int, task_id: str
-) -> tuple[Task, Attempt | None, Settlement | None] | None:
+async def result(reads: Reads, scope_id: int, task_id: str) -> tuple[Task, Attempt | None, Settlement | None] | None:
     """A task with the attempt that decided it and its settlement, all from one snapshot (TASK-124)."""
-    row = await connection.fetchrow(_RESULT, task_id, scope_id)
+    row = await reads.fetchrow(_RESULT, task_id, scope_id)
     if row is None:
         return None
     return record_of(Task, row["t"]), record_of(Attempt, row["a"]), record_of(Settlement, row["s"])
 
 
-async def attempt(connection: Connection, scope_id: int, task_id: str, attempt_id: str) -> Inspected | None:
+async def attempt(reads: Reads, scope_id: int, task_id: str, attempt_id: str) -> Inspected | None:
     """One attempt of a task, whether current or past (TASK-122, TASK-123)."""
-    row = await connection.fetchrow(_ATTEMPT, task_id, scope_id, attempt_id)
+    row = await reads.fetchrow(_ATTEMPT, task_id, scope_id, attempt_id)
     if row is None:
         return None
     return Inspected(
@@ -121,9 +120,7 @@ async def attempt(connection: Connection, scope_id: int, task_id: str, attempt_i
     )
 
 
-async def history(
-    connection: Connection, scope_id: int, task_id: str, after: int, limit: int
-) -> tuple[History, ...] | None:
+async def history(reads: Reads, scope_id: int, task_id: str, after: int, limit: int) -> tuple[History, ...] | None:
     """At most `limit` records with a greater sequence, ascending; None for an unknown task (TASK-131)."""
-    row = await connection.fetchrow(_HISTORY, task_id, scope_id, min(after, _LAST_SEQUENCE), limit)
+    row = await reads.fetchrow(_HISTORY, task_id, scope_id, min(after, _LAST_SEQUENCE), limit)
     return None if row is None else records_of(History, row["records"])

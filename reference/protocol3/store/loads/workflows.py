@@ -9,8 +9,9 @@ from protocol3.core.workflow.cancel import CancelState
 from protocol3.core.workflow.events import EventState
 from protocol3.core.workflow.submission import SPACE, SubmissionState
 from protocol3.store.clock import Sql, clock_of
+from protocol3.store.connections import Reads
 from protocol3.store.tables import record_of, records_of
-from protocol3.store.transition import Connection, Load
+from protocol3.store.transition import Load
 
 _SUBMITTED = f"""
 select {{now($1)}} as now, s, w from (select) one
@@ -38,8 +39,8 @@ left join wait x on x.workflow_id = w.id and x.key = $3
 def submitted(sql: Sql, scope_id: int, key: str) -> Load[SubmissionState]:
     """What an idempotency key is bound to."""
 
-    async def load(connection: Connection) -> SubmissionState:
-        row = await connection.fetchrow(sql(_SUBMITTED), scope_id, key)
+    async def load(reads: Reads) -> SubmissionState:
+        row = await reads.fetchrow(sql(_SUBMITTED), scope_id, key)
         assert row is not None
         return SubmissionState(
             scope_id=scope_id,
@@ -51,24 +52,24 @@ def submitted(sql: Sql, scope_id: int, key: str) -> Load[SubmissionState]:
     return load
 
 
-async def status(connection: Connection, scope_id: int, workflow_id: str) -> Workflow | None:
+async def status(reads: Reads, scope_id: int, workflow_id: str) -> Workflow | None:
     """The control record of a workflow in its scope."""
-    row = await connection.fetchrow(_STATUS, workflow_id, scope_id)
+    row = await reads.fetchrow(_STATUS, workflow_id, scope_id)
     workflow: Workflow | None = None if row is None else record_of(Workflow, row["w"])
     return workflow
 
 
-async def result(connection: Connection, scope_id: int, workflow_id: str) -> tuple[Workflow, Outcome | None] | None:
+async def result(reads: Reads, scope_id: int, workflow_id: str) -> tuple[Workflow, Outcome | None] | None:
     """A workflow with its outcome once it is terminal, from one snapshot (WF-033)."""
-    row = await connection.fetchrow(_RESULT, workflow_id, scope_id)
+    row = await reads.fetchrow(_RESULT, workflow_id, scope_id)
     return None if row is None else (record_of(Workflow, row["w"]), record_of(Outcome, row["o"]))
 
 
 def cancelling(sql: Sql, scope: Scope, scope_id: int, workflow_id: str) -> Load[CancelState]:
     """A workflow of a scope, to be cancelled."""
 
-    async def load(connection: Connection) -> CancelState:
-        row = await connection.fetchrow(sql(_CURRENT), workflow_id, scope_id)
+    async def load(reads: Reads) -> CancelState:
+        row = await reads.fetchrow(sql(_CURRENT), workflow_id, scope_id)
         assert row is not None
         return CancelState(scope=scope, workflow=record_of(Workflow, row["w"]), clock=clock_of(row))
 
@@ -78,8 +79,8 @@ def cancelling(sql: Sql, scope: Scope, scope_id: int, workflow_id: str) -> Load[
 def event(sql: Sql, scope_id: int, command: EventCommand) -> Load[EventState]:
     """The workflow of an event, the receipts that share its key or its source and id, the wait with its key."""
 
-    async def load(connection: Connection) -> EventState:
-        row = await connection.fetchrow(
+    async def load(reads: Reads) -> EventState:
+        row = await reads.fetchrow(
             sql(_EVENT), command.workflow_id, scope_id, command.key, command.event_source, command.event_id
         )
         assert row is not None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from protocol3.contract.models.common import Scope
 from protocol3.coordinator.controls.faults import Faults, Rule
-from protocol3.coordinator.controls.rules import EXCHANGE_ACTS, STEP_ACTS, AddFault, Pick
+from protocol3.coordinator.controls.places import FaultyTransitions
+from protocol3.coordinator.controls.rules import EXCHANGE_ACTS, STEP_ACTS, AddFault, Exchange, Pick
+from protocol3.core.verdict import Accepted
 
 SCOPE = {"tenant_id": "t", "namespace": "n"}
 SETTLE = {"method": "POST", "path": "/v1/settlements"}
@@ -20,6 +23,21 @@ ACTS = {
     "crash": {"kind": "crash"},
 }
 PLACES = ("received", "locked", "written", "committed")
+
+
+@pytest.mark.parametrize("where", ["locked", "written"])
+async def test_what_a_rule_waits_for_inside_is_applied_alone(where):
+    """TST-026: were it applied together with others, they would be held or ended with it."""
+    faults = Faults()
+    transitions = FaultyTransitions(None, on_commit=lambda wakes: None, faults=faults)
+    verdict = Accepted(reply=None, done=("obl",))
+    faults.add(AddFault.from_json(rule(where=where)))
+    struck, other = Exchange(**SETTLE), Exchange(method="POST", path="/v1/renewals")
+    with transitions._group.under_way():
+        for match, alone in ((struck, True), (other, False)):
+            with faults.occasion(Scope.from_json(SCOPE), match, None):
+                assert transitions._goes_alone(verdict) is alone
+        assert not transitions._goes_alone(verdict)
 
 
 def rule(**members):

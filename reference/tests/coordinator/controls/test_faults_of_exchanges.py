@@ -344,3 +344,21 @@ async def test_a_claim_fails(server, where):
         assert answer[0] == status
     assert answer[1]["assignment"]["lease"]["owner"]["task_id"] == task_id
     assert await hits(server) == [1, 1]
+
+
+@pytest.mark.parametrize(("sequence", "answer"), [(1, (200, "empty")), (9, (409, "out_of_order"))])
+async def test_a_poll_that_claims_nothing_is_no_claim(server, sequence, answer):
+    """TST-023, DLV-035: refused or repeated it is answered, and the rule waits for a claim."""
+    session = await server.post("/v1/worker-sessions", queue="q", concurrency=1)
+    poll = {"queue": "q", "worker_session_id": session["id"], "consumer_id": 0}
+    await server.post("/v1/acquisitions", **poll, sequence=1)
+    task_id = (await server.submit())["task_id"]
+    await server.post(FAULTS, match={"step": "task.claim"}, where="received", act={"kind": "hold"})
+    async with asyncio.timeout(20):
+        status, reply = await server.send("/v1/acquisitions", **poll, sequence=sequence, wait_ms=20_000)
+    assert (status, reply.get("code") or reply["disposition"]) == answer
+    assert await hits(server) == [0]
+    claiming = asyncio.create_task(server.send("/v1/acquisitions", **poll, sequence=2))
+    await server.until_held()
+    await server.post(f"{FAULTS}/release")
+    assert (await claiming)[1]["assignment"]["lease"]["owner"]["task_id"] == task_id

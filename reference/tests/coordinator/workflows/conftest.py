@@ -19,6 +19,7 @@ from protocol3.contract.models.workflows import EventCommand, ForkCommand, Local
 from protocol3.contract.strict_json import decode, encode
 from protocol3.coordinator.assembly import assemble, running
 from protocol3.coordinator.operations import operations
+from protocol3.coordinator.parts import Parts
 from protocol3.coordinator.services import Services
 
 PATIENCE_S = 20.0
@@ -141,9 +142,9 @@ class Flow:
         return int(await self.services.pool.fetchval(text, number, kind))
 
     async def settled(self) -> None:
-        """Return when nothing is owed in this scope any more but to drains that wait."""
+        """Return when nothing is owed in this scope any more but to drains that have asked everything and wait."""
         number = await self.services.scopes.require(Scope.from_json(self.scope))
-        text = "select 1 from obligation where scope_id = $1 and kind <> 'drain' limit 1"
+        text = "select 1 from obligation where scope_id = $1 and (kind <> 'drain' or version = 0) limit 1"
         await eventually(lambda: self.services.pool.fetchval(text, number), lambda owed: not owed)
 
 
@@ -225,7 +226,15 @@ class Run:
     async def confirm(self) -> Any:
         return await self.flow.call("confirm_quiescence", LeaseOwner.from_json(self.owner))
 
-    async def decide(self, kind: str, *, revision: int | None = None, trace: Any = None, **members: Any) -> Any:
+    async def decide(
+        self,
+        kind: str,
+        *,
+        revision: int | None = None,
+        trace: Any = None,
+        quiescence: str = "confirmed",
+        **members: Any,
+    ) -> Any:
         """Settle with a decision; checkpoint kinds get their members by default."""
         if revision is None:
             revision = (await self.context())["revision"]
@@ -234,7 +243,7 @@ class Run:
             decision |= {"state": None, "continuation": "next", "commands": []}
         if kind == "suspend":
             decision["until"] = []
-        return await self.succeed(decision | members, processing_trace=trace)
+        return await self.succeed(decision | members, processing_trace=trace, quiescence=quiescence)
 
     def _identity(self) -> dict[str, Any]:
         names = {
@@ -290,6 +299,19 @@ def flow(services: Services, namespace: str) -> Flow:
 def still(pool: asyncpg.Pool[asyncpg.Record], programs: Any, namespace: str) -> Flow:
     """The same on a coordinator whose loops do not run, as if it always died right after the commit."""
     return Flow(assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored()), namespace)
+
+
+class Apart(Parts):
+    """Every decision is a step of its own, like one that has programs to resolve."""
+
+    def applies_at_once(self, scope: Scope) -> bool:
+        return False
+
+
+@pytest.fixture
+def apart(pool: asyncpg.Pool[asyncpg.Record], programs: Any, namespace: str) -> Flow:
+    """A coordinator that stands still after each settlement of an activation too: its decision is owed."""
+    return Flow(assemble(pool, programs, recovery=Ignored(), workflow_recovery=Ignored(), parts=Apart()), namespace)
 
 
 @pytest.fixture

@@ -26,6 +26,9 @@ class Poisoned(Parts):
         self.struck = set()
         self.obligations = {kind: self._handler(handle) for kind, handle in Parts.obligations.items()}
 
+    def applies_at_once(self, scope):
+        return False  # every decision is owed
+
     def _handler(self, handle):
         async def poisoned(services, held):
             if self.error is not None and held.workflow_id in self.workflows:

@@ -63,8 +63,6 @@ async def test_an_event_overtaken_by_its_deadline(still, overtaken, eventually):
     """RACE-14, EVT-016: the time after obtaining authority counts, though nothing else changed."""
     root = await still.submit()
     await (await still.start()).decide("wait", wait={"kind": "event", "key": "k", "timeout_ms": 400})
-    row = await still.services.pool.fetchrow("select o from obligation o where workflow_id = $1", root["workflow_id"])
-    await workflow_handlers.handle_decision(still.services, record_of(Obligation, row["o"]))
     passed = "select extract(epoch from clock_timestamp()) * 1000 > deadline from wait where workflow_id = $1"
     sending = still.send(root["workflow_id"], "k")
     async with overtaken(sending, "workflow", root["workflow_id"], changed=False) as rival:
@@ -112,17 +110,41 @@ async def test_a_fork_overtaken_by_the_settlement_of_its_attempt(still, overtake
     assert rival.outcome == "ownership_lost"
 
 
-async def test_a_decision_overtaken_by_a_cancel(still, overtaken, pool):
+async def test_a_decision_overtaken_by_a_cancel(apart, overtaken, pool):
     """DEC step 1, RACE-06."""
-    root = await still.submit()
-    await (await still.start()).decide("continue")
+    root = await apart.submit()
+    await (await apart.start()).decide("continue")
     row = await pool.fetchrow("select o from obligation o where workflow_id = $1", root["workflow_id"])
-    applying = workflow_handlers.handle_decision(still.services, record_of(Obligation, row["o"]))
+    applying = workflow_handlers.handle_decision(apart.services, record_of(Obligation, row["o"]))
     async with overtaken(applying, "workflow", root["workflow_id"]) as rival:
         await rival.execute("update workflow set state = 'cancelling' where id = $1", root["workflow_id"])
     assert rival.outcome is None
+    status = await apart.status(root["workflow_id"])
+    assert (status["state"], status["revision"]) == ("cancelling", 0)
+
+
+async def test_a_settlement_overtaken_by_a_cancel(still, overtaken):
+    """DEC step 1, RACE-06: the report is accepted, its decision is left to be discarded."""
+    root = await still.submit()
+    run = await still.start()
+    async with overtaken(run.decide("continue", revision=0), "workflow", root["workflow_id"]) as rival:
+        await rival.execute("update workflow set state = 'cancelling' where id = $1", root["workflow_id"])
+    assert rival.outcome["task_state"] == "succeeded"
     status = await still.status(root["workflow_id"])
     assert (status["state"], status["revision"]) == ("cancelling", 0)
+    assert await still.owed("decision") == 1
+    assert await still.nothing()
+
+
+async def test_a_settlement_overtaken_by_a_cancel_of_its_task(still, overtaken):
+    """ACT-047, TASK-206: what it decided does not count any more."""
+    root = await still.submit()
+    run = await still.start()
+    async with overtaken(run.decide("complete", revision=0, output=1), "task", run.task_id) as rival:
+        await rival.execute("update task set cancel_requested_at = submitted_at where id = $1", run.task_id)
+    assert rival.outcome["task_state"] == "cancelled"
+    assert (await still.status(root["workflow_id"]))["state"] == "failing"
+    assert await still.owed("decision") == 0
 
 
 async def test_a_cancel_overtaken_by_the_end(still, overtaken):

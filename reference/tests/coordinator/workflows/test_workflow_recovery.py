@@ -7,6 +7,7 @@ import pytest
 from protocol3.coordinator.background import workflow_handlers
 from protocol3.core.records import Obligation
 from protocol3.programs.errors import ProgramError
+from protocol3.store.loads import decisions
 from protocol3.store.tables import record_of
 
 
@@ -35,28 +36,28 @@ async def test_everything_that_was_owed_is_found_after_a_restart(still, restarte
         assert await flow.owed() == 0
 
 
-async def test_a_decision_is_applied_once_whoever_applies_it(still):
+async def test_a_decision_is_applied_once_whoever_applies_it(apart):
     """RACE-05, RCV-003, RCV-004, DEC-003: eight times at once, then once more."""
-    root = await still.submit()
-    await (await still.start()).decide("continue")
-    held = await obligation(still, root["workflow_id"], "decision")
-    await asyncio.gather(*(workflow_handlers.handle_decision(still.services, held) for _ in range(8)))
-    await workflow_handlers.handle_decision(still.services, held)
-    assert (await still.status(root["workflow_id"]))["revision"] == 1
-    await still.take()
-    assert await still.nothing()
+    root = await apart.submit()
+    await (await apart.start()).decide("continue")
+    held = await obligation(apart, root["workflow_id"], "decision")
+    await asyncio.gather(*(workflow_handlers.handle_decision(apart.services, held) for _ in range(8)))
+    await workflow_handlers.handle_decision(apart.services, held)
+    assert (await apart.status(root["workflow_id"]))["revision"] == 1
+    await apart.take()
+    assert await apart.nothing()
 
 
-async def test_a_claimant_that_was_replaced_has_no_effect(still):
+async def test_a_claimant_that_was_replaced_has_no_effect(apart):
     """RCV-004: the version of the obligation is a guard."""
-    root = await still.submit()
-    await (await still.start()).decide("continue")
-    stale = await obligation(still, root["workflow_id"], "decision")
-    await still.services.pool.execute("update obligation set version = version + 1 where id = $1", stale.id)
-    await workflow_handlers.handle_decision(still.services, stale)
-    assert (await still.status(root["workflow_id"]))["revision"] == 0
-    await workflow_handlers.handle_decision(still.services, await obligation(still, root["workflow_id"], "decision"))
-    assert (await still.status(root["workflow_id"]))["revision"] == 1
+    root = await apart.submit()
+    await (await apart.start()).decide("continue")
+    stale = await obligation(apart, root["workflow_id"], "decision")
+    await apart.services.pool.execute("update obligation set version = version + 1 where id = $1", stale.id)
+    await workflow_handlers.handle_decision(apart.services, stale)
+    assert (await apart.status(root["workflow_id"]))["revision"] == 0
+    await workflow_handlers.handle_decision(apart.services, await obligation(apart, root["workflow_id"], "decision"))
+    assert (await apart.status(root["workflow_id"]))["revision"] == 1
 
 
 async def test_cancel_before_the_decision_is_applied(still, restarted, staged):
@@ -135,39 +136,42 @@ async def test_a_timer_that_became_due_while_nobody_ran(still, restarted):
         assert (await (await flow.start()).context())["wake"] == {"kind": "timer", "key": "nap", "deadline": deadline}
 
 
-async def test_an_end_between_load_and_apply_of_a_suspend(still, staged, monkeypatch):
+@pytest.mark.parametrize("load", ["application", "settling"])
+async def test_an_end_between_load_and_apply_of_a_suspend(still, apart, load, staged, monkeypatch):
     """RACE-01, CHD-033: the child ends, and its end is processed, after the decision read it as live.
 
     The decision misses and is made again; were it applied as it stood, the workflow would wait for good.
     """
+    still = apart if load == "application" else still
     root = await still.submit()
     await (await still.start()).decide("continue", commands=[staged("a")])
     decision = await obligation(still, root["workflow_id"], "decision")
     await workflow_handlers.handle_decision(still.services, decision)
     child, parent = await still.start("rates"), await still.start()
-    await parent.decide("suspend", until=["a"])
-    inner, loads = workflow_handlers.decisions.application, []
+    inner, loads = getattr(decisions, load), []
 
     def interrupted(*args):
         load = inner(*args)
 
         async def _load(connection):
-            state = await load(connection)
-            loads.append(state)
+            loaded = await load(connection)
+            loads.append(getattr(loaded, "state", loaded))
             if len(loads) == 1:
                 await child.succeed(7)
                 end = await obligation(still, root["workflow_id"], "child")
-                other = workflow_handlers.progress.child_ended(still.services.transitions.sql, end)
+                other = workflow_handlers.progress.child_ended(still.services.transitions.sql, end.workflow_id, [end])
                 await still.services.transitions.run(
-                    "another process", other, lambda s, fresh: workflow_handlers.decide_child_ended(s, end, fresh)
+                    "another process", other, lambda s, fresh: workflow_handlers.decide_child_ended(s, [end], fresh)
                 )
-            return state
+            return loaded
 
         return _load
 
-    monkeypatch.setattr(workflow_handlers.decisions, "application", interrupted)
-    decision = await obligation(still, root["workflow_id"], "decision")
-    await workflow_handlers.handle_decision(still.services, decision)
+    monkeypatch.setattr(decisions, load, interrupted)
+    await parent.decide("suspend", until=["a"])
+    if load == "application":
+        decision = await obligation(still, root["workflow_id"], "decision")
+        await workflow_handlers.handle_decision(still.services, decision)
     assert [state.children["a"].terminal_at is None for state in loads] == [True, False]
     resumed = await still.start()
     assert (await resumed.context())["inputs"]["a"]["outcome"]["output"] == 7
@@ -178,7 +182,6 @@ async def test_a_failed_resumption_leaves_wait_and_event(still, restarted, monke
     """RACE-33, TMR-015, RCV-008: nothing happened; a later try resumes once."""
     root = await still.submit()
     await (await still.start()).decide("wait", wait={"kind": "event", "key": "k", "timeout_ms": None})
-    await workflow_handlers.handle_decision(still.services, await obligation(still, root["workflow_id"], "decision"))
     await still.send(root["workflow_id"], "k")
     before = await still.status(root["workflow_id"])
 
@@ -230,3 +233,19 @@ async def test_a_completion_a_day_old_is_given_up_only_if_it_fails(still, progra
         assert (await flow.status(fails["workflow_id"]))["revision"] == 0
         assert (await flow.until(applies["workflow_id"], "running"))["revision"] in (0, 1)
         assert (await (await flow.start()).context())["revision"] == 1
+
+
+async def test_a_decision_that_cannot_be_applied_at_once_is_owed(flow, monkeypatch, caplog):
+    """RCV-001, RCV-008: the report is accepted, and the decision applied by whoever meets the obligation."""
+
+    def broken(*_args, **_named):
+        raise KeyError("secret")
+
+    monkeypatch.setattr("protocol3.core.workflow.settlement.apply_decision", broken)
+    root = await flow.submit()
+    run = await flow.start()
+    assert (await run.decide("complete", output=5))["task_state"] == "succeeded"
+    assert (await flow.outcome(root["workflow_id"]))["output"] == 5
+    assert await flow.owed() == 0
+    [line] = [one.message for one in caplog.records if one.name == "protocol3.delivery"]
+    assert line == f"the decision of {run.task_id} was not applied at once: KeyError"

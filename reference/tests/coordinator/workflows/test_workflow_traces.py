@@ -147,7 +147,7 @@ class Recorded:
     def normal(self) -> Any:
         text = json.dumps(untraced(self.replies))
         known: dict[str, str] = {}
-        return re.sub(r"(?<=_)[0-9a-f]{32}", lambda found: known.setdefault(found[0], f"{len(known)}"), text)
+        return re.sub(r"(?<=_)[0-9a-f]{44}", lambda found: known.setdefault(found[0], f"{len(known)}"), text)
 
 
 async def story(recorded: Recorded, staged: Any, refused: Any) -> None:

@@ -132,6 +132,8 @@ async def test_a_fatal_answer_is_exit_1_with_the_line(
         ({"python": "false"}, 2, "false is not a Python interpreter"),
         ({"runner": "/no/such/bootstrap.py"}, 2, "bootstrap.py"),
         ({"server": "localhost"}, 2, "http://HOST:PORT"),
+        ({"server": "http://\u00fc..example"}, 2, "http://HOST:PORT"),
+        ({"server": f"http://{'a' * 64}.example"}, 2, "http://HOST:PORT"),
         ({"concurrency": 0}, 2, "concurrency"),
         ({"concurrency": 1025}, 2, "concurrency"),
         ({"acquire_wait_ms": 20001}, 2, "acquire-wait-ms"),
@@ -196,7 +198,7 @@ async def test_an_absent_coordinator_is_named(connect: Connect, tmp_path: Path) 
     (tmp_path / "store").mkdir()
     process = await connect(server="http://127.0.0.1:1")
     try:
-        await asyncio.wait_for(process.wait(), 1)
+        await asyncio.wait_for(process.wait(), 5)  # a signal while it is still being loaded would be Python's own
     except TimeoutError:
         process.send_signal(signal.SIGINT)
     code, stdout, stderr = await ended(process)

@@ -62,7 +62,7 @@ def test_one_line_for_each_task(tmp_path: Path, publish: Publish) -> None:
         task(4, {"do": "sleep", "mark": str(tmp_path / "mark")}),
         task(5, ldgworkflowid="wf", ldgactivationid="task_5"),
     ]
-    result = run(tmp_path, tasks, "--timeout-ms", "1500", "--concurrency", "2")
+    result = run(tmp_path, tasks, "--timeout-ms", "5000", "--concurrency", "2")  # enough for those that end
     found = lines(result)
     assert result.exit_code == 1
     assert [found[f"att_{number}"][0] for number in range(1, 6)] == [

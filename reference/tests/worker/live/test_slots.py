@@ -1,5 +1,6 @@
 """Slots: what holds one, what runs in one, and a worker that is gone (chapter 22)."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,24 @@ async def test_one_invocation_per_process_and_as_many_as_slots(
         assert len(running) <= 2
     assert len({pid for _, pid in lines(diary)}) <= 2
     assert most <= 2
+
+
+async def test_a_burst_starts_few_programs_at_a_time(
+    coordinator: Any, start: Start, publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WRK-033: who waits for its turn takes a process that has become idle; else each start would slow all others."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    diary = tmp_path / "diary"
+    program = publish(DIARY.replace("0.03", "0"))
+    attempts = [coordinator.assign(program, {"diary": str(diary)}) for _ in range(8)]
+    bench = await start(concurrency=8)
+    starting = 0
+    ends = asyncio.gather(*(attempt.end() for attempt in attempts))
+    while not ends.done():
+        await asyncio.sleep(0.001)
+        starting = max(starting, sum(not process.invocations for process in bench.worker._pool._occupied))
+    await ends
+    assert 1 <= starting <= 2
 
 
 async def test_an_invocation_is_handed_over_once(

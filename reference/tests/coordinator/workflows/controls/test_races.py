@@ -229,3 +229,18 @@ async def test_an_advance_with_hold_meets_what_is_held(flow, clock, faults):
     assert (await advancing)["live_attempts"] == 1
     assert (await renewing)["remaining_ms"] > 0
     assert (await run.dispatch(2))["remaining_ms"] > 50_000
+
+
+@pytest.mark.parametrize("where", ["locked", "written"])
+async def test_a_held_report_that_is_retried_holds_no_workflow(flow, faults, where):
+    """TST-026: it changes the task alone, and a cancellation only the workflow."""
+    policy = {"max_attempts": 2, "retry_delay_ms": 0}
+    workflow_id = (await flow.submit(retry_policy=policy))["workflow_id"]
+    run = await flow.start()
+    faults.add("/v1/settlements", where=where)
+    settling = asyncio.create_task(run.settle(error="io"))
+    await faults.until_held()
+    assert (await flow.cancel(workflow_id))["state"] == "cancelling"
+    faults.release()
+    assert (await settling)["task_state"] == "queued"
+    await flow.until(workflow_id, "cancelled")
