@@ -30,16 +30,16 @@ COMMAND_S = 120
 class Engine:
     """`processes` are process ids by what they are; children count with their parents."""
 
-    def __init__(self, name: str, process: Process, processes: Mapping[str, int]) -> None:
+    def __init__(self, name: str, process: Process, processes: Mapping[str, int], log: Path) -> None:
         self.name, self.processes = name, processes
-        self._process = process
+        self._process, self._log = process, log
 
     async def ask(self, do: str, **given: Any) -> dict[str, float]:
         """The driver's reply to one command. Raises SystemFailure when it ended instead."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **given}).encode() + b"\n")
         async with asyncio.timeout(COMMAND_S):
-            return dict(await _reply(self.name, self._process))
+            return dict(await _reply(self.name, self._process, self._log))
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds used until now."""
@@ -51,37 +51,31 @@ class Engine:
 
 
 @asynccontextmanager
-async def running(name: str, folder: Path) -> AsyncIterator[Engine]:
-    """An engine with its database, driver and workers, until the block is left."""
+async def running(name: str, folder: Path, slots: int) -> AsyncIterator[Engine]:
+    """An engine with its database, driver and workers, until the block is left; `slots` are those of our worker."""
     async with AsyncExitStack() as stack:
-        processes: dict[str, int] = {}
         if name == OURS:
-            own = await stack.enter_async_context(own_system(folder, worker=True))
-            python, given = Path(sys.executable), _given(own)
-            processes = {"coordinator": own.pids["coordinator"], "database": own.pids["database"]}
+            _, engine = await stack.enter_async_context(ours(folder, slots))
         else:
-            python, given = peers.python(name), peers.given(name, folder)
+            processes, given = dict[str, int](), peers.given(name, folder)
             if peers.PEERS[name].database:
                 postgres = EmbeddedPostgres(folder / "data").start()
                 stack.callback(postgres.stop)
                 given |= {"dsn": postgres.dsn}
                 processes = {"database": postgres.pid}
-        engine = await stack.enter_async_context(_driven(name, python, given, processes, folder))
+            driven = _driven(name, peers.python(name), given, processes, folder)
+            engine = await stack.enter_async_context(driven)
         yield engine
 
 
 @asynccontextmanager
-async def counted(folder: Path) -> AsyncIterator[tuple[Own, Engine]]:
-    """Our system with a database that counts statements."""
-    async with own_system(folder, worker=True, counting=True) as own:
-        processes = {"coordinator": own.pids["coordinator"], "database": own.pids["database"]}
-        async with _driven(OURS, Path(sys.executable), _given(own), processes, folder) as engine:
+async def ours(folder: Path, slots: int, *, counting: bool = False) -> AsyncIterator[tuple[Own, Engine]]:
+    """Our system with its driver; `counting`: its database counts statements."""
+    async with own_system(folder, slots=slots, counting=counting) as own:
+        system, processes = own.system, {name: own.pids[name] for name in ("coordinator", "database")}
+        given = {"url": system.url, "scope": own.scope, "queue": system.queue, "worker": own.pids["worker"]}
+        async with _driven(OURS, Path(sys.executable), given, processes, folder) as engine:
             yield own, engine
-
-
-def _given(own: Own) -> dict[str, Any]:
-    system = own.system
-    return {"url": system.url, "scope": own.scope, "queue": system.queue, "worker": own.pids["worker"]}
 
 
 @asynccontextmanager
@@ -101,7 +95,7 @@ async def _driven(
     try:
         async with asyncio.timeout(START_S):
             told = await _reply(name, process, folder / "driver.log")
-        yield Engine(name, process, {**processes, **told["processes"]})
+        yield Engine(name, process, {**processes, **told["processes"]}, folder / "driver.log")
     finally:
         assert process.stdin is not None
         process.stdin.close()
@@ -112,10 +106,9 @@ async def _driven(
         await process.wait()
 
 
-async def _reply(name: str, process: Process, log: Path | None = None) -> Any:
+async def _reply(name: str, process: Process, log: Path) -> Any:
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
-        said = log.read_text(errors="replace")[-2000:] if log else "see the log of its driver"
-        raise SystemFailure(f"{name}: the driver ended: {said}")
+        raise SystemFailure(f"{name}: the driver ended: {log.read_text(errors='replace')[-2000:]}")
     return json.loads(line)

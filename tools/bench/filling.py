@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from bench.own import Own
+from bench.progress import progress
 
-#: Columns that hold identifiers or keys; a copy has its number behind each.
+#: Columns that hold identifiers, and those that hold keys of clients. Those of a copy follow from the original's and
+#: its number, and lie in an index as real ones do: identifiers in the order of time, a millisecond apart and none after
+#: the original's, keys far apart.
 IDENTIFIERS = {
     "id", "run_id", "task_id", "attempt_id", "current_attempt_id", "latest_attempt_id", "lease_id", "event_id",
     "workflow_id", "activation_id", "subject_id", "ref", "parent_id", "root_id", "parent_workflow_id",
-    "root_workflow_id", "idempotency_key", "subject", "child_id",
+    "root_workflow_id", "child_id",
 }  # fmt: skip
+KEYS = {("task_body", "idempotency_key"), ("workflow_body", "idempotency_key"), ("submission", "key")}
+#: Copies by one statement.
+AT_ONCE = 250_000
 #: Where the rows of one workflow or task are; `$1` is its id.
 OF_TASK = {
     "task": "id = $1",
@@ -21,6 +27,11 @@ OF_TASK = {
     "settlement": "attempt_id in (select id from attempt where task_id = $1)",
     "history": "task_id = $1",
 }
+#: What a copy has in place of the identifier `old.it`: its prefix, an instant before it, 128 bits of its own.
+_COPIED = """
+split_part(old.it, '_', 1) || '_' || lpad(to_hex(
+  ('x0000' || substr(split_part(old.it, '_', 2), 1, 12))::bit(64)::bigint - $2::int + n
+), 12, '0') || md5(old.it || n)"""
 _TASKS = "(select id from task where workflow_id = $1)"
 OF_WORKFLOW = {
     "workflow": "id = $1",
@@ -29,6 +40,7 @@ OF_WORKFLOW = {
     "outcome": "workflow_id = $1",
     "checkpoint": "workflow_id = $1",
     "wait": "workflow_id = $1",
+    "child": "workflow_id = $1",
     "activation": "workflow_id = $1",
     "activation_context": f"task_id in {_TASKS}",
     "local": f"activation_id in {_TASKS}",
@@ -44,7 +56,8 @@ OF_WORKFLOW = {
 async def copy(own: Own, tables: dict[str, str], id: str, count: int, **expressions: str) -> None:
     """`count` copies of what belongs to `id`; `expressions` are SQL for columns that shall differ, by `table_column`.
 
-    The number of a copy is `n` in them. Ends with statistics that fit the tables.
+    The number of a copy is `n` in them. Ends with statistics that fit the tables, and with nothing left to write that
+    would be written while something else is measured.
     """
     columns = await own.database.fetch(
         "select table_name, column_name from information_schema.columns where table_schema = 'protocol3' "
@@ -54,21 +67,25 @@ async def copy(own: Own, tables: dict[str, str], id: str, count: int, **expressi
         for table, where in tables.items():
             names = [row["column_name"] for row in columns if row["table_name"] == table]
             values = [_value(table, name, expressions) for name in names]
-            await own.database.execute(
+            statement = (
                 f"insert into {table} ({', '.join(names)}) select {', '.join(values)} "
-                f"from (select * from {table} where {where}) old, generate_series(1, $2::int) n",
-                id,
-                count,
-                timeout=3_600,
+                f"from (select * from {table} where {where}) old, generate_series($3::int, $4::int) n"
             )
-    await own.database.execute("vacuum analyze", timeout=3_600)
+            for first in range(1, 1 + count, AT_ONCE):
+                last = min(first + AT_ONCE - 1, count)
+                with progress(f"filling {table}: copies up to {last:,} of {count:,}"):
+                    await own.database.execute(statement, id, count, first, last, timeout=3_600)
+    for command in ("vacuum analyze", "checkpoint"):
+        with progress(f"filled with {count:,} copies: {command}"):
+            await own.database.execute(command, timeout=3_600)
 
 
 def _value(table: str, name: str, expressions: dict[str, str]) -> str:
     if f"{table}_{name}" in expressions:
         return expressions[f"{table}_{name}"]
-    copied = name in IDENTIFIERS or (table, name) == ("submission", "key")
-    return f"old.{name} || '-' || n" if copied else f"old.{name}"
+    if name in IDENTIFIERS:
+        return _COPIED.replace("old.it", f"old.{name}")
+    return f"md5(old.{name} || n)" if (table, name) in KEYS else f"old.{name}"
 
 
 async def finished_task(scripted: Any) -> str:

@@ -21,8 +21,6 @@ from protocol3.store.embedded import EmbeddedPostgres
 from system import System, migrate
 
 PROGRAM = Path(__file__).parent / "program"
-#: Program processes of the worker.
-CONCURRENCY = 4
 CONNECTIONS = 2_000
 COUNTING = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "top"}
 
@@ -74,9 +72,10 @@ class Own:
 
 
 @asynccontextmanager
-async def own_system(folder: Path, *, worker: bool, counting: bool = False) -> AsyncIterator[Own]:
-    """Database, coordinator and, if wanted, one worker with four program processes."""
+async def own_system(folder: Path, *, slots: int = 0, counting: bool = False) -> AsyncIterator[Own]:
+    """Database, coordinator and, if wanted, one worker with so many slots."""
     folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
     async with AsyncExitStack() as stack:
         postgres = EmbeddedPostgres(folder / "data", settings=COUNTING if counting else None).start()
         stack.callback(postgres.stop)
@@ -91,8 +90,8 @@ async def own_system(folder: Path, *, worker: bool, counting: bool = False) -> A
         publish_own(system)
         system.start_coordinator("--log-level", "warning", "--metrics-listen", "127.0.0.1:0")
         pids = {"coordinator": system.pid("coordinator"), "database": postgres.pid}
-        if worker:
-            system.start_worker(concurrency=CONCURRENCY)
+        if slots:
+            system.start_worker(concurrency=slots)
             pids["worker"] = system.pid("worker")
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS)))
         yield Own(system, http, database, pids)

@@ -44,7 +44,7 @@ def ratios(ours: list[float], theirs: list[float]) -> list[float]:
 
 def table(results: Results) -> str:
     """A line for each scenario, metric and engine: median, spread, and ours to the peer's."""
-    lines = [f"{'scenario':<12} {'engine':<8} {'metric':<18} {'median':>10}  {'(min to max)':<22} ours : peer"]
+    lines = [f"{'scenario':<12} {'engine':<8} {'metric':<23} {'median':>10}  {'(min to max)':<22} ours : peer"]
     for row in results.rows:
         lines += _lines(row, results.ours(row.scenario))
     lines += [f"left out: {name}: {reason}" for name, reason in results.left_out.items()]
@@ -57,7 +57,7 @@ def _lines(row: Row, ours: Row | None) -> Iterator[str]:
         if not values:
             continue
         spread = f"({_number(min(values))} to {_number(max(values))})"
-        line = f"{row.scenario:<12} {row.engine:<8} {name:<18} {_number(statistics.median(values)):>10}  {spread:<22}"
+        line = f"{row.scenario:<12} {row.engine:<8} {name:<23} {_number(statistics.median(values)):>10}  {spread:<22}"
         if ours is not None and row is not ours and metric.better and (shares := ratios(ours.values(name), values)):
             line += (
                 f" {statistics.median(shares):.2f} ({min(shares):.2f} to {max(shares):.2f}), {metric.better} is better"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import sys
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from bench import engines, peers
 from bench.engines import OURS, Engine
+from bench.progress import progress
 from bench.report import Results, Row
 from bench.scenarios import Options
 from system import SystemFailure
@@ -35,7 +34,7 @@ async def run(wanted: list[str], others: list[str], options: Options, folder: Pa
     present = [name for name in others if name not in results.left_out]
     paired = [name for name in wanted if module(name).PEERS]
     if paired:
-        async with _all_running([OURS, *present], folder, results) as running:
+        async with _all_running([OURS, *present], options, folder, results) as running:
             for name in paired:
                 results.rows += await _paired(name, running, options)
     for name in wanted:
@@ -45,7 +44,9 @@ async def run(wanted: list[str], others: list[str], options: Options, folder: Pa
 
 
 @asynccontextmanager
-async def _all_running(names: list[str], folder: Path, results: Results) -> AsyncIterator[list[Engine]]:
+async def _all_running(
+    names: list[str], options: Options, folder: Path, results: Results
+) -> AsyncIterator[list[Engine]]:
     """Engines that are warm; each rests while another is measured."""
     async with AsyncExitStack() as stack:
         running = []
@@ -55,13 +56,13 @@ async def _all_running(names: list[str], folder: Path, results: Results) -> Asyn
             place.chmod(0o755)
             with progress(f"starting {name}"):
                 try:
-                    engine = await stack.enter_async_context(engines.running(name, place))
+                    engine = await stack.enter_async_context(engines.running(name, place, options.slots))
                 except (SystemFailure, TimeoutError) as failure:
                     if name == OURS:
                         raise
                     results.left_out[name] = f"did not start: {failure}"
                     continue
-                await engine.ask("rate", lanes=4, seconds=WARM_SECONDS)
+                await engine.ask("rate", lanes=max(4, 2 * options.slots), seconds=WARM_SECONDS)
                 await engine.ask("pause")
             running.append(engine)
         yield running
@@ -89,14 +90,3 @@ async def _alone(name: str, folder: Path, options: Options) -> list[Row]:
         async for figures in scenario.play(folder, options):
             row.rounds.append(figures)
     return [row]
-
-
-@contextmanager
-def progress(text: str) -> Iterator[None]:
-    """A line that a terminal overwrites with the next; nothing elsewhere."""
-    began = time.monotonic()
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text} ...", end="", file=sys.stderr, flush=True)
-    yield
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}: {time.monotonic() - began:.1f} s", end="", file=sys.stderr, flush=True)

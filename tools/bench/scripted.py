@@ -15,6 +15,8 @@ from bench.own import Own
 Decide: TypeAlias = Callable[[Any], Any]
 
 POLL_MS = 20_000
+#: Of the children that workflows wait for.
+UNPOLLED = "unpolled"
 TERMINAL = ("succeeded", "failed", "cancelled")
 #: What a report echoes of the event, by the name that it has there.
 ECHOED = {
@@ -102,7 +104,7 @@ class Scripted:
         owner, event = assignment["lease"]["owner"], assignment["event"]
         await self.post("/v1/renewals", {"owner": owner, "sequence": 1, "intent": "dispatch"})
         output: Any = {"ok": True}
-        if "ldgworkflowid" in event:
+        if "ldgactivationid" in event:
             context = await self.post("/v1/workflows/activations/context", owner)
             record = {"key": "step", "callable": "bench:step", "input": None, "output": {"ok": True}}
             await self.post("/v1/workflows/local-results", {"owner": owner, "record": record})
@@ -125,13 +127,24 @@ def complete(context: Any) -> Any:
 
 
 def waiting(kind: str, delay_ms: int | None = None) -> Decide:
-    """Decisions of a workflow that waits once: for an event that never comes, or a timer, which then completes it."""
-    wait: dict[str, Any] = {"kind": kind, "key": "wait"}
-    wait |= {"timeout_ms": None} if kind == "event" else {"delay_ms": delay_ms}
+    """Decisions of a workflow that waits once and then completes: for an `event` that never comes, for a `timer`, or in
+    a `join` for its child, a task in a queue that nobody polls."""
 
     def decide(context: Any) -> Any:
         if context["revision"] > 0:
             return complete(context)
-        return {"kind": "wait", "wait": wait, "continuation": "woken", "state": None, "commands": []}
+        return _WAITS[kind](delay_ms) | {"continuation": "woken", "state": None}
 
     return decide
+
+
+def _wait(kind: str, **length: int | None) -> Any:
+    return {"kind": "wait", "wait": {"kind": kind, "key": "wait"} | length, "commands": []}
+
+
+_CHILD = {"key": "child", "program": {"id": "hello", "version": "1.0.0"}, "queue": UNPOLLED, "data": None}
+_WAITS: dict[str, Callable[[int | None], Any]] = {
+    "event": lambda _: _wait("event", timeout_ms=None),
+    "timer": lambda delay_ms: _wait("timer", delay_ms=delay_ms),
+    "join": lambda _: {"kind": "suspend", "commands": [_CHILD], "until": ["child"]},
+}

@@ -24,10 +24,10 @@ def mutants(count: int, seed: int) -> list[Mutant]:
     return [_mutant(number, json.loads(line)) for number, line in enumerate(done.stdout.splitlines())]
 
 
-def _mutant(number: int, drawn: dict[str, str | int]) -> Mutant:
-    path, at, text = Path(str(drawn["file"])), int(drawn["line"]), str(drawn["text"])
+def _mutant(number: int, drawn: dict[str, str]) -> Mutant:
+    path, text = Path(drawn["file"]), drawn["text"]
     old = path.read_text(encoding="utf-8")
-    before, after = old.splitlines()[at - 1].strip(), text.splitlines()[at - 1].strip()
+    at, before, after = changed(old, text)
     file = path.relative_to(PACKAGE).as_posix()
     return Mutant(
         id=f"random-{number}",
@@ -38,3 +38,9 @@ def _mutant(number: int, drawn: dict[str, str | int]) -> Mutant:
         edits=(Edit(file=file, old=old, new=text),),
         source="random",
     )
+
+
+def changed(old: str, new: str) -> tuple[int, str, str]:
+    """The number of the edited line, and what it was and is."""
+    pairs = enumerate(zip(old.splitlines(), new.splitlines(), strict=True), 1)
+    return next((at, before.strip(), after.strip()) for at, (before, after) in pairs if before != after)

@@ -17,7 +17,8 @@ from protocol3_conformance.requirements import requirements
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOME = ROOT / "conformance" / "mutants"
 NO_MUTANT = "unproven.toml"
-"""The one TOML file of the folder that holds no mutants."""
+RECORD = "random.toml"
+"""The two TOML files of the folder that hold no mutants."""
 
 ROLES = ("coordinator", "worker", "runtime")
 KINDS = (
@@ -103,7 +104,7 @@ def read(home: Path = HOME) -> list[Mutant]:
     """All mutants, by file and in its order. Raises BadEntry."""
     entries: list[dict[str, Any]] = []
     for path in sorted(home.glob("*.toml")):
-        if path.name != NO_MUTANT:
+        if path.name not in (NO_MUTANT, RECORD):
             entries += ({**entry, "source": path.stem} for entry in _entries(path))
     known = {entry.get("id"): entry for entry in entries}
     return [_mutant(entry, known) for entry in entries]
@@ -115,7 +116,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     except tomllib.TOMLDecodeError as error:
         raise BadEntry(f"{path.name}: {error}") from None
     if path.stem.partition("-")[0] not in ROLES:
-        raise BadEntry(f"{path.name}: a name begins with {', '.join(ROLES)} or is {NO_MUTANT}")
+        raise BadEntry(f"{path.name}: a name begins with {', '.join(ROLES)} or is {NO_MUTANT} or {RECORD}")
     if set(content) != {"mutant"}:
         raise BadEntry(f"{path.name}: nothing but [[mutant]] entries")
     entries: list[dict[str, Any]] = content["mutant"]
@@ -159,6 +160,19 @@ def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> Iterator[str]:
     roles = {mutant.id: mutant.role for mutant in mutants}
     for mutant in mutants:
         yield from (f"{mutant.source}: {mutant.id}: {fault}" for fault in _faults(mutant, roles, root))
+    yield from _repeated(mutants, root)
+
+
+def _repeated(mutants: Iterable[Mutant], root: Path) -> Iterator[str]:
+    """Pairs of which one proves nothing more: they come to the same text, wherever their anchors begin and end."""
+    seen: dict[object, str] = {}
+    for mutant in mutants:
+        try:
+            came_to = (mutant.processes, frozenset(patched(mutant, root).items()))
+        except BadEdit:
+            continue
+        if mutant.edits and (first := seen.setdefault(came_to, mutant.id)) != mutant.id:
+            yield f"{first} and {mutant.id} are the same edit"
 
 
 def _faults(mutant: Mutant, roles: Mapping[str, str], root: Path) -> Iterator[str]:

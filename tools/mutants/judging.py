@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 import logging
+import re
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,9 @@ from protocol3_conformance.target import Target
 from protocol3_conformance.verdict import Outcome, State, outcome_of
 
 POLL_SECONDS = 0.1
+NEAR = 12
+"""Lines before and after an edit, about a function."""
+RULE = re.compile(r"\b[A-Z]{2,}-\d+\b")
 FIRST_LOOK = 30
 """Checks of a role without a first look of its own, spread over its subjects, that look for wrong reasons."""
 
@@ -48,7 +52,7 @@ class Verdict(enum.StrEnum):
 class Ruling:
     """What became of one mutant.
 
-    `killers` are failed checks with the broken requirements that they cite, `others` failed ones that cite none.
+    `killers` are failed checks with the broken requirements that they show, `others` failed ones that show none.
     `checks` counts those that ended, `unended` those that the clock or a kill stopped; `detail` is for people: why it
     was not as it must be.
     """
@@ -65,10 +69,14 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much is spent on one mutant: `seconds` of checks at most; `every` check of the role; `on` after a kill."""
+    """How much is spent on one mutant: `seconds` of checks at most; `every` check of the role.
+
+    The first kill ends it; with `prove` only when every broken rule that a check cites has its killer, with `on` never.
+    """
 
     seconds: float = 60.0
     every: bool = False
+    prove: bool = False
     on: bool = False
 
 
@@ -92,13 +100,16 @@ def rule(mutant: Mutant, common: Shared | None, effort: Effort) -> Ruling:
 
 
 def _judged(mutant: Mutant, subject: Target, effort: Effort) -> tuple[list[Outcome], list[str]]:
-    """The outcomes of the checks that are about it; then, while it lives, of a look at the rest. And what hung."""
+    """The outcomes of the checks that are about it; then, while it lives, of a look at the rest. And what hung.
+
+    With `every` the rest is judged whatever came before.
+    """
     outcomes: list[Outcome] = []
     unended: list[str] = []
     end = time.monotonic() + effort.seconds
     for checks in rounds(mutant, subject, every=effort.every):
-        if checks and not (unended or any(map(failed, outcomes))):
-            found = _conducted(mutant, subject, checks, end=end, stop_early=not (effort.on or mutant.twin))
+        if checks and (effort.every or not (unended or any(map(failed, outcomes)))):
+            found = _conducted(mutant, subject, checks, effort, end=end)
             ended = {one.check_id for one in found}
             outcomes += found
             unended += [one.check_id for one in checks if one.check_id not in ended]
@@ -108,14 +119,29 @@ def _judged(mutant: Mutant, subject: Target, effort: Effort) -> tuple[list[Outco
 def rounds(mutant: Mutant, subject: Target, *, every: bool = False) -> Iterable[list[Scenario]]:
     """First the checks that cite a broken requirement, then the first look, or `every` other check of the role.
 
-    For a mutant that names none, all but the long ones that wait for each other and kill it.
+    For a mutant that names none, all but the long ones that wait for each other and kill it: first those that cite
+    what the source says around the edit, then what its file says.
     """
     fit = [one for one in _checks(mutant.role) if all(map(subject.claims, one.profiles))]
     fit = [one for one in fit if mutant.breaks or not one.deadly]
-    about = [one for one in fit if not mutant.breaks or set(one.cites) & set(mutant.breaks)]
-    rest = [one for one in fit if one not in about]
-    yield about
-    yield rest if every else [one for one in rest if one.check_id in _first_look(mutant.role)]
+    for rules in [set(mutant.breaks)] if mutant.breaks else map(_named, _around(mutant)):
+        about = [one for one in fit if rules.intersection(one.cites)]
+        fit = [one for one in fit if one not in about]
+        yield about
+    yield fit if every or not mutant.breaks else [one for one in fit if one.check_id in _first_look(mutant.role)]
+
+
+def _around(mutant: Mutant) -> Iterator[str]:
+    """The lines near an edit, and all of the file."""
+    for edit in mutant.edits:
+        old, new = edit.old.splitlines(), edit.new.splitlines()
+        at = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), 0)
+        yield "\n".join(old[max(at - NEAR, 0) : at + NEAR])
+        yield edit.old
+
+
+def _named(text: str) -> set[str]:
+    return set(RULE.findall(text))
 
 
 @cache
@@ -130,9 +156,9 @@ def _first_look(role: str) -> frozenset[str]:
 
 
 def _conducted(
-    mutant: Mutant, subject: Target, checks: Sequence[Scenario], *, end: float, stop_early: bool
+    mutant: Mutant, subject: Target, checks: Sequence[Scenario], effort: Effort, *, end: float
 ) -> list[Outcome]:
-    """The outcomes of what had ended when all had, or one killed, or the time was over. The others are cancelled."""
+    """The outcomes of what had ended when all had, or enough did, or the time was over. The others are cancelled."""
     conductor = Conductor(subject)
     conductor.start(checks)
     seen: dict[str, Outcome] = {}
@@ -142,10 +168,19 @@ def _conducted(
             for run in conductor.ended():
                 if run.scenario.check_id not in seen:
                     seen[run.scenario.check_id] = outcome_of(run)
-            if over or (stop_early and any(kills(mutant, outcome) for outcome in seen.values())):
+            if over or enough(mutant, checks, seen.values(), effort):
                 return list(seen.values())
     finally:
         conductor.stop()
+
+
+def enough(mutant: Mutant, checks: Iterable[Scenario], seen: Iterable[Outcome], effort: Effort) -> bool:
+    """Whether what was seen says all that is asked about a mutant. A twin has to pass everything."""
+    killers = [outcome for outcome in seen if kills(mutant, outcome)]
+    if mutant.twin or effort.on or not killers:
+        return False
+    cited = {rule for one in checks for rule in one.cites} if effort.prove else set()
+    return cited & set(mutant.breaks) <= {rule for one in killers for rule in about(mutant, one)}
 
 
 def failed(outcome: Outcome) -> bool:
@@ -153,11 +188,26 @@ def failed(outcome: Outcome) -> bool:
 
 
 def kills(mutant: Mutant, outcome: Outcome) -> bool:
-    """Failed, and for the right reason: it cites a broken requirement, or the wire layer named one in it.
+    """Failed, and for the right reason: what the failure is about is broken.
 
     Of a mutant that names none, nobody knows the right reason.
     """
-    return failed(outcome) and (not mutant.breaks or bool(set(outcome.cites) & set(mutant.breaks)))
+    return failed(outcome) and (not mutant.breaks or bool(about(mutant, outcome).intersection(mutant.breaks)))
+
+
+def about(mutant: Mutant, outcome: Outcome) -> frozenset[str]:
+    """The rules that a failure shows to be broken: what wire layer or model named, where the mutant breaks it.
+
+    Otherwise what they named is how the breach of a cited rule came out: a member that was taken and left out, a
+    program that ended; or the rule of a client that has to refuse it.
+    """
+    named = set(outcome.broken).intersection(mutant.breaks)
+    return frozenset(named or outcome.cites)
+
+
+def _shown(mutant: Mutant, outcome: Outcome) -> tuple[str, ...]:
+    """What a failure is about, of what is broken; all of it where nobody knows that."""
+    return tuple(name for name in mutant.breaks or outcome.cites if name in about(mutant, outcome))
 
 
 def ruling(mutant: Mutant, outcomes: Sequence[Outcome], *, unended: Sequence[str] = (), seconds: float = 0.0) -> Ruling:
@@ -182,7 +232,7 @@ def ruling(mutant: Mutant, outcomes: Sequence[Outcome], *, unended: Sequence[str
     return Ruling(
         mutant=mutant,
         verdict=verdict,
-        killers=tuple((one.check_id, tuple(name for name in mutant.breaks if name in one.cites)) for one in killers),
+        killers=tuple((one.check_id, _shown(mutant, one)) for one in killers),
         others=tuple(one.check_id for one in others),
         checks=len(outcomes),
         unended=len(unended),

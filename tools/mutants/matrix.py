@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mutants import bounds, record
 from mutants.entries import HOME, KINDS, NO_MUTANT, ROLES, ROOT, Mutant
 from mutants.judging import Ruling, Verdict
 from protocol3_conformance.requirements import Requirement, requirements
@@ -66,7 +67,7 @@ def stale(mutants: Sequence[Mutant], kept: Kept, page: Path = PAGE) -> Iterator[
     """How the committed matrix differs from the mutants that exist, and from what must hold, a line each."""
     known = {mutant.id: mutant for mutant in mutants}
     for name in kept.keys() - known.keys():
-        yield f"{name}: in the matrix, but there is no such mutant; run `./dev mutants --write --id NOTHING`"
+        yield f"{name}: in the matrix, but there is no such mutant; run `./dev mutants --page`"
     for name, mutant in known.items():
         if name not in kept:
             yield f"{name}: not in the matrix; run `./dev mutants --write --missing`"
@@ -75,7 +76,7 @@ def stale(mutants: Sequence[Mutant], kept: Kept, page: Path = PAGE) -> Iterator[
         elif not Verdict(kept[name]["verdict"]).good:
             yield f"{name}: {kept[name]['verdict']}"
     if not page.exists() or page.read_text(encoding="utf-8") != rendered(mutants, kept):
-        yield f"{page.name} is not what the results say; run `./dev mutants --write --id NOTHING`"
+        yield f"{page.name} is not what the results say; run `./dev mutants --page`"
 
 
 def missing(mutants: Iterable[Mutant], kept: Kept) -> list[Mutant]:
@@ -156,7 +157,7 @@ def rendered(mutants: Sequence[Mutant], kept: Kept) -> str:
         lines += [_row(one, kept) for one in real if one.role == role]
     lines += ["", "## Twins", "", "| twin | what differs | verdict |", "|" + " --- |" * 3]
     lines += [f"| `{one.id}` | {one.sentence} | {_verdict(one, kept)} |" for one in twins]
-    return "\n".join([*lines, *_unproven(real, kept)]) + "\n"
+    return "\n".join([*lines, *_unproven(real, kept), *bounds.section(real), *record.section(record.read())]) + "\n"
 
 
 def _count(mutants: Iterable[Mutant], kept: Kept, verdict: Verdict) -> int:
@@ -201,8 +202,7 @@ def _unproven(mutants: Sequence[Mutant], kept: Kept) -> list[str]:
         "",
         f"Of {len(wanted)} rules that bind a coordinator, worker or runtime in core, forks and subworkflows and can be "
         f"seen, {len(shown & wanted.keys())} are proven by a killed mutant, {len(given)} have a reason for none, "
-        f"{len(left)} are left:",
-        "",
-        *(f"- {', '.join(names)}" for names in by_prefix.values()),
+        f"{len(left)} are left" + (":" if left else "."),
+        *(["", *(f"- {', '.join(names)}" for names in by_prefix.values())] if left else []),
         *(["", "| rule | why it has no mutant |", "| --- | --- |", *given] if given else []),
     ]

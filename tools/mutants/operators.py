@@ -1,6 +1,7 @@
 """Random edits by cosmic-ray's operators, as JSON lines: `python operators.py COUNT SEED FILE …` in .envs/mutation.
 
-A line holds the operator, the file, the number of the edited line and the whole edited text.
+A line holds the operator, the file and the whole edited text. Left out is what makes no program, and what edits how a
+record is declared (frozen, slots), which nothing outside can see.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import json
 import random
 import sys
+import warnings
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +37,31 @@ def places(known: dict[str, Any], files: list[Path]) -> Iterator[tuple[str, Path
             yield from ((name, file, number) for number in range(count))
 
 
-def main(count: int, seed: int, files: list[Path]) -> None:
-    known = operators()
-    every = list(places(known, files))
-    drawn = random.Random(seed).sample(every, min(count, len(every)))  # noqa: S311 - not for secrets
-    for name, file, number in drawn:
+def drawn(every: list[tuple[str, Path, int]], known: dict[str, Any], seed: int) -> Iterator[dict[str, str]]:
+    """All edits in the order of the seed, so that fewer are the first ones of more."""
+    for name, file, number in random.Random(seed).sample(every, len(every)):  # noqa: S311 - not for secrets
         text = file.read_text(encoding="utf-8")
         edited = mutate_code(text, known[name], number)
         pairs = zip(text.splitlines(), edited.splitlines(), strict=True)
-        line = next(at for at, (old, new) in enumerate(pairs, 1) if old != new)
-        print(json.dumps({"operator": name.partition("/")[2], "file": str(file), "line": line, "text": edited}))
+        line = next(old for old, new in pairs if old != new)
+        if runs(edited) and not line.lstrip().startswith("@dataclass"):
+            yield {"operator": name.partition("/")[2], "file": str(file), "text": edited}
+
+
+def runs(text: str) -> bool:
+    """An asterisk before arguments is taken for a product, and one more makes no program."""
+    try:
+        compile(text, "edited", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def main(count: int, seed: int, files: list[Path]) -> None:
+    warnings.simplefilter("ignore")  # of `is` beside a literal
+    known = operators()
+    for edit in islice(drawn(list(places(known, files)), known, seed), count):
+        print(json.dumps(edit))
 
 
 if __name__ == "__main__":

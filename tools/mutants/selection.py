@@ -26,6 +26,11 @@ def named(mutants: Iterable[Mutant], *, ids: Sequence[str], kind: str | None, ro
     ]
 
 
+def unmet(mutants: Sequence[Mutant], *, ids: Sequence[str], kind: str | None, role: str | None) -> list[str]:
+    """The patterns, all there are if none is given, that choose nothing: a mistake of whoever asks."""
+    return [one for one in ids or ["*"] if not named(mutants, ids=[one], kind=kind, role=role)]
+
+
 def changed_files(root: Path = ROOT) -> tuple[str, set[str]]:
     """Since when, in words, and the files that differ since: the branch from the main one, else the last commit.
 
@@ -60,6 +65,11 @@ def sample(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 def seed_of_commit(root: Path = ROOT) -> int:
     """Another one for every commit, the same for all who run it; 0 without git."""
     return int((_git(root, "rev-parse", "HEAD") or "0")[:8], 16)
+
+
+def last_change(paths: Iterable[Path], root: Path = ROOT) -> str:
+    """The last commit that changed any of them, short."""
+    return _git(root, "log", "-1", "--abbrev=12", "--format=%h", "--", *map(str, paths)) or "unknown"
 
 
 def _git(root: Path, *words: str) -> str | None:

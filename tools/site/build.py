@@ -3,8 +3,8 @@
     python tools/site/build.py [--out DIR] [--no-reports] [--serve [--port N]]
 
 Pages are prepared below `build/site` (what `page_text.py` does to those of the repository, and pages made of schemas,
-routes, requirements, troubles and runs of the conformance suite), then mkdocs-material makes the site. Needs npm once,
-for the scripts that draw diagrams and that search in pages opened as files; without it diagrams are shown as text.
+routes, requirements, troubles, mutants and runs of the conformance suite), then mkdocs-material makes the site. Needs
+npm once, for the scripts that draw diagrams and that search in pages opened as files; without it diagrams are text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "conformance"), str(ROOT / "spec")]
 
+import mutant_page  # noqa: E402
 import report_pages  # noqa: E402
 import requirement_pages  # noqa: E402
 import route_pages  # noqa: E402
@@ -67,17 +68,22 @@ def prepare(diagrams: bool) -> None:
     requirements: list[dict[str, Any]] = extract(SPEC)
     linker = Linker(chapters={one["id"]: one["chapter"] for one in requirements})
     made = dict(schema_pages.pages(linker)) | dict([route_pages.page(linker), trouble_page.page()])
-    made |= dict(requirement_pages.pages(linker, requirements))
+    rows = mutant_page.read()
+    made |= dict(requirement_pages.pages(linker, requirements, mutant_page.proofs(rows)))
     made |= {path: linker.page(path, (ROOT / path).read_text(encoding="utf-8")) for path in documents()}
     made[COVERAGE] = f"{requirement_pages.FRONT}{made[COVERAGE]}"
+    made[mutant_page.PAGE] = mutant_page.linked(made[mutant_page.PAGE])
     for path, text in made.items():
         page = PAGES / path
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text if diagrams else text.replace("```mermaid", "```text"), encoding="utf-8")
+    (PAGES / mutant_page.DATA).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     for folder in ("spec/protocol3_spec", "fixtures"):
         for file in (ROOT / folder).rglob("*.json"):
             (PAGES / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, PAGES / file.relative_to(ROOT))
+    for drawing in ROOT.glob("docs/*.svg"):
+        shutil.copy(drawing, PAGES / "docs")
     shutil.copy(ROOT / "LICENSE", PAGES)
     shutil.copytree(HERE / "assets", PAGES / "assets")
 

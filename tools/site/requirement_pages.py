@@ -24,8 +24,10 @@ CODE = re.compile(r"`([^`]+)`")
 FILTERS = ("level", "role", "profiles", "observed", "chapter")
 
 
-def pages(linker: Linker, requirements: Sequence[Requirement]) -> Iterator[tuple[str, str]]:
-    """Path and text of every page, the index first."""
+def pages(
+    linker: Linker, requirements: Sequence[Requirement], mutants: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """Path and text of every page, the index first. `mutants`: by ID those that prove that its checks see a breach."""
     yield "requirements/index.md", _index(requirements)
     cited: dict[str, list[Check]] = {}
     for path in sources(SCENARIOS):
@@ -40,7 +42,8 @@ def pages(linker: Linker, requirements: Sequence[Requirement]) -> Iterator[tuple
         path = f"requirements/{prefix}.md"
         lines = ["---", "hide: [toc]", "---", f"# {prefix}", ""]
         for one in members:
-            lines += _requirement(linker, path, one, cited.get(one["id"], []), coverage)
+            proofs = mutants.get(one["id"], [])
+            lines += _requirement(linker, path, one, cited.get(one["id"], []), proofs, coverage)
         yield path, "\n".join(lines) + "\n"
 
 
@@ -50,7 +53,12 @@ def value(one: Requirement, name: str) -> str:
 
 
 def _requirement(
-    linker: Linker, path: str, one: Requirement, checked: Sequence[Check], coverage: Coverage
+    linker: Linker,
+    path: str,
+    one: Requirement,
+    checked: Sequence[Check],
+    proofs: Sequence[str],
+    coverage: Coverage,
 ) -> Iterator[str]:
     identifier = one["id"]
     stated = f"../spec/{one['chapter']}#{identifier}"
@@ -60,6 +68,9 @@ def _requirement(
     yield from [f"*{words}*, in [{title}, {one['section'].replace('`', '')}]({stated})", "{: .attributes }", ""]
     if checked:
         yield "- checks of the suite: " + ", ".join(f"`{check.check_id}`" for check in checked)
+    if proofs:
+        found = ", ".join(f"`{name}`" for name in proofs)
+        yield f"- [broken implementations](../docs/kill-matrix.md) that they caught: {found}"
     row = coverage.rows[identifier]
     for word, found in (("implemented in", row.implemented), ("tested by", row.tested)):
         if places := _places(found):

@@ -16,7 +16,7 @@ WIDTH = 118
 
 #: What every transcript has in place of the moment, the process and the platform of its recording.
 START_MS, PID, DIGEST, SIZE = 1_772_366_400_000, 4711, "sha256:" + "ab" * 32, 1927
-IDS = re.compile(r"\b(?:(att|evt|lease|run|task|wf|ws)_[0-9a-f]{32}|(fault|held)_[0-9]+)\b")
+IDS = re.compile(r"\b(?:(att|evt|lease|run|task|wf|ws)_[0-9a-f]{44}|(fault|held)_[0-9]+)\b")
 LATEST_MS = 253_402_300_799_999
 
 Exchange = dict[str, Any]

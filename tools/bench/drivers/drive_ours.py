@@ -7,39 +7,14 @@ import itertools
 import json
 import os
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
 from driving import serve
+from looks import Looks
 
 TERMINAL = ("succeeded", "failed", "cancelled")
 CONNECTIONS = 64
-
-
-class Looks:
-    """When to look whether a workflow has ended: the protocol has no waiting read.
-
-    First when most of the time that the quickest of the last ones took is over, then at short distances, so that
-    looking is neither the load nor the time. The coordinator's instants tell it, not our own looks, which come later.
-    """
-
-    SHORTEST_S = 0.0015
-
-    def __init__(self) -> None:
-        self._took = deque([0.005], maxlen=8)
-
-    async def until(self, ended: Callable[[], Awaitable[float | None]]) -> None:
-        """`ended` tells how many seconds a workflow took, None while it runs."""
-        quickest = min(self._took)
-        pause = quickest * 0.7
-        while True:
-            await asyncio.sleep(pause)
-            if (took := await ended()) is not None:
-                break
-            pause = max(quickest / 10, self.SHORTEST_S)
-        self._took.append(took)
 
 
 class Ours:

@@ -6,6 +6,7 @@ A scenario with `PEERS` takes an engine (`play(engine, options)`, one round); th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,13 +24,20 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """`seconds` of load in a round, `rows` to fill tables with, `consumers` that wait, `timers` due at once."""
+    """`seconds` of load in a round, `rows` to fill tables with, `consumers` that wait, `timers` due at once, `slots` of
+    our worker, each with a process of its own."""
 
     rounds: int = 5
     seconds: float = 3.0
     rows: int = 100_000
     consumers: int = 500
     timers: int = 1_000
+    slots: int = 32
+
+
+def in_turn(number: int, beside: Iterable[str]) -> list[str]:
+    """What is measured side by side, by name, in the order of a round: every other round the other way round."""
+    return list(beside)[:: -1 if number % 2 else 1]
 
 
 def names() -> list[str]:

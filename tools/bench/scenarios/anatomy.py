@@ -1,12 +1,11 @@
-"""Where a trivial workflow goes: exchanges, statements and CPU, by process; one submitter, a real worker."""
+"""Where a trivial workflow goes: exchanges, statements and CPU, by process; four submitters, a real worker."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from bench.engines import counted
-from bench.own import CONCURRENCY
+from bench.engines import ours
 from bench.scenarios import Figures, Metric, Options
 
 ABOUT = "where a trivial workflow goes: exchanges, statements, CPU by process (statements are listed with --json)"
@@ -20,11 +19,11 @@ METRICS = {
     "worker_cpu": Metric(unit="ms CPU/workflow, handlers included", better="less"),
     "client_cpu": Metric(unit="ms CPU/workflow"),
 }
-LANES = CONCURRENCY
+LANES = 4
 
 
 async def play(folder: Path, options: Options) -> AsyncIterator[Figures]:
-    async with counted(folder) as (own, engine):
+    async with ours(folder, options.slots, counting=True) as (own, engine):
         await engine.ask("rate", lanes=LANES, seconds=1.0)
         for _ in range(options.rounds):
             exchanges, statements, cpu = await own.exchanges(), await own.statements(), engine.cpu()
