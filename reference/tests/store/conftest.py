@@ -11,10 +11,17 @@ import pytest
 
 from protocol3.core import records as r
 from protocol3.core.verdict import Accepted, Guard
+from protocol3.store import group_commit
 from protocol3.store.apply_sql import APPLY
 from protocol3.store.transition import Transitions, arguments
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine, who waits for a statement under way waits until it ends."""
+    monkeypatch.setattr(group_commit, "PATIENCE_S", 3_600)
 
 
 def blank(of: Any, /, **known: Any) -> Any:

@@ -87,7 +87,7 @@ async def ended(*reads):
 
 
 @pytest.fixture
-def answering():
+def answering(patient):
     return Answering()
 
 

@@ -58,7 +58,7 @@ async def ended(*outcomes):
 
 
 @pytest.fixture
-def answering():
+def answering(patient):
     return Answering()
 
 

@@ -60,13 +60,12 @@ class Bench:
     @contextmanager
     def gathering(self):
         """Transitions that decide inside share a call afterwards."""
-        with self.transitions._group.under_way() as flight:
-            flight._impatience.cancel()  # however long it takes
+        with self.transitions._group.under_way():
             yield
 
 
 @pytest.fixture
-def bench(store, monkeypatch):
+def bench(store, monkeypatch, patient):
     return Bench(store, monkeypatch)
 
 

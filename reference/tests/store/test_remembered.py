@@ -79,7 +79,7 @@ class Leases:
 
 
 @pytest.fixture
-async def leases(store, blank, database, monkeypatch):
+async def leases(store, blank, database, monkeypatch, patient):
     """All connections are there already: with a new one everything is forgotten. The machine may be slow."""
     monkeypatch.setattr(remembered, "FRESH_S", 60.0)
     monkeypatch.setattr(remembered, "LAG_MS", 60_000)
@@ -181,8 +181,7 @@ async def test_a_bound_of_the_decision_stays(leases):
 async def changed_together(leases, tasks):
     """What the changes reply; they gather behind an apply that is under way, so one call has them all."""
     group = leases.transitions._group
-    with group.under_way() as flight:
-        flight._impatience.cancel()
+    with group.under_way():
         changes = [asyncio.create_task(leases.change(task)) for task in tasks]
         async with asyncio.timeout(PATIENCE_S):
             while len(group._waiting) < len(tasks):
