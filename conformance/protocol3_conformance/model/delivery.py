@@ -185,11 +185,18 @@ class Delivery:
 
     # Time
 
+    def lost(self, now: int) -> list[Task]:
+        """Those whose lease is over by then."""
+        return [task for task in self.tasks if task.current and not task.current.live(now)]
+
     def recover(self, now: int) -> None:
         """DLV-110…112."""
-        for task in self.tasks:
-            if task.current and not task.current.live(now):
-                task.lose(now)
+        for task in self.lost(now):
+            task.lose(now)
+
+    def order_open(self, _: int) -> bool:
+        """Whether what is due by then may come about in several orders that reads can tell apart."""
+        return False
 
     def due(self) -> list[int]:
         """When something will happen by itself, or be judged otherwise."""

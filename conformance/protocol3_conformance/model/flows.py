@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,9 +131,7 @@ class Flow:
         """WF-032."""
         if self.parent is None:
             return {"parent_workflow_id": by(ABSENT, "WF-032"), "root_workflow_id": by(ABSENT, "WF-032")}
-        root = self.parent
-        while root.parent:
-            root = root.parent
+        *_, root = upwards(self.parent)
         parent, topmost = by(known(self.parent.name), "WF-032"), by(known(root.name), "WF-032")
         return {"parent_workflow_id": parent, "root_workflow_id": topmost}
 
@@ -195,3 +193,10 @@ class Flow:
         if self.waiting:
             self.waiting.open = False
         self.waiting, self.until = None, None
+
+
+def upwards(flow: Flow | None) -> Iterator[Flow]:
+    """The workflow, its parent, and so on to the root."""
+    while flow is not None:
+        yield flow
+        flow = flow.parent

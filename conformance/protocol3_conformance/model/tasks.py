@@ -139,6 +139,12 @@ class Task:
     def terminal(self) -> bool:
         return self.state in TERMINAL
 
+    @property
+    def retries(self) -> bool:
+        """Whether another attempt follows the current one, if that one ends as it is (DLV-337…341)."""
+        _, worth, _ = _verdict(self.attempts[-1].command)
+        return worth and not self.cancelling and len(self.attempts) < self.policy.max_attempts
+
     def ready(self, queue: str, now: int) -> bool:
         """DLV-022."""
         return self.state == "queued" and self.queue == queue and self.available <= now
@@ -237,9 +243,9 @@ class Task:
             attempt.state = "cancelled" if attempt.confirmed else "lost"
             self._end("cancelled", attempt, "DLV-344")
             return
-        verdict, retried, rule = _verdict(attempt.command)
+        verdict, _, rule = _verdict(attempt.command)
         attempt.state = verdict
-        if retried and len(self.attempts) < self.policy.max_attempts:
+        if self.retries:
             self.state, self.available = "queued", now + self.policy.retry_delay
             self.why = (rule,)
             self.history.append(("retry_scheduled", attempt))

@@ -12,7 +12,7 @@ from typing import Any
 from protocol3_conformance.model import decisions
 from protocol3_conformance.model.delivery import Delivery
 from protocol3_conformance.model.expected import SOME, Answer, accepted, by, exactly, fresh, refused
-from protocol3_conformance.model.flows import Activation, Child, Event, Flow
+from protocol3_conformance.model.flows import Activation, Child, Event, Flow, upwards
 from protocol3_conformance.model.tasks import Attempt, Policy
 
 CANCELLED = by(exactly({"kind": "cancelled"}), "WF-060")
@@ -192,6 +192,14 @@ class Workflows(Delivery):
         if over:
             flow.state, flow.why = "cancelled" if flow.state == "cancelling" else "failed", ("DRN-006",)
         return over or bool(stopped)
+
+    def order_open(self, now: int) -> bool:
+        """Does a lost lease end a workflow's activation, and time something below that workflow as well?"""
+        lost = self.lost(now)
+        over = [task.owner for task in lost if task.activation and not task.retries and not task.owner.draining]
+        ends = [task.owner.parent if task.activation else task.owner for task in lost]
+        wakes = [flow.parent for flow in self.flows if flow.waiting and flow.waiting.over(now)]
+        return any(flow in over for owner in [*ends, *wakes] for flow in upwards(owner))
 
     def due(self) -> list[int]:
         waits = [flow.waiting.deadline for flow in self.flows if flow.waiting]
