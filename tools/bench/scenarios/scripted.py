@@ -1,6 +1,7 @@
 """Trivial workflows with scripted workers, no handler process, in exchanges; the floor is measured in the same round.
 
-The floor is what the stack can do at best with the same client: aiohttp, a strict decoder, one SQL commit a request.
+The floor is what the stack can do at best with the same client: aiohttp, a strict decoder, one SQL commit a request;
+with as many callers, and with one. A goal that needs more exchanges is out of reach, whatever is decided in them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ PEERS = False
 METRICS = {
     "exchanges_per_second": Metric(unit="exchanges/s", better="more"),
     "floor_per_second": Metric(unit="exchanges/s"),
+    "floor_alone_per_second": Metric(unit="exchanges/s, one after the other"),
     "share_of_floor": Metric(unit="of the floor", better="more"),
     "workflows_per_second": Metric(unit="workflows/s", better="more"),
     "exchanges_per_workflow": Metric(unit="exchanges", better="less"),
@@ -45,9 +47,11 @@ async def play(folder: Path, options: Options) -> AsyncIterator[Figures]:
                 took = await rate(lambda: task(scripted), LANES, options.seconds)
                 settled = scripted.sent["/v1/settlements"] * took["per_second"] / took["count"]
                 best = (await rate(floor, LANES, options.seconds))["per_second"]
+                alone = (await rate(floor, 1, options.seconds))["per_second"]
                 yield {
                     "exchanges_per_second": exchanges,
                     "floor_per_second": best,
+                    "floor_alone_per_second": alone,
                     "share_of_floor": exchanges / best,
                     "workflows_per_second": told["per_second"],
                     "exchanges_per_workflow": per_workflow,
