@@ -125,8 +125,9 @@ async def sent(pool: Any) -> Any:
 
 @pytest.fixture
 def unasked(monkeypatch):
-    """Dispatchers that never look by themselves."""
+    """Dispatchers that never look by themselves, and submissions that need no second look on a slow machine."""
     monkeypatch.setattr("protocol3.coordinator.background.dispatcher.LOOK_S", 3_600)
+    monkeypatch.setattr("protocol3.coordinator.operations.acceptance.FRESH_S", 60.0)
 
 
 async def polling(client, session, consumers):

@@ -269,24 +269,24 @@ async def test_who_is_cancelled_before_the_call_is_left_out(answering, changing)
     assert answering.told == ["a", "c"]
 
 
-@pytest.mark.parametrize("patient", ["ac", ""])
-async def test_who_is_cancelled_while_a_connection_is_awaited_is_left_out(answering, changing, patient):
+@pytest.mark.parametrize("staying", ["ac", ""])
+async def test_who_is_cancelled_while_a_connection_is_awaited_is_left_out(answering, changing, staying):
     """A database that stalls outlasts exchanges, and what they were told must not become untrue long afterwards."""
     answering.connected.clear()
     outcomes = await answering.gathered(*map(changing, "abc"))
     for name, outcome in zip("abc", outcomes, strict=True):
-        if name not in patient:
+        if name not in staying:
             outcome.cancel()
     await asyncio.sleep(0)
     answering.connected.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert answering.names() == ([[*patient]] if patient else [])
+    assert answering.names() == ([[*staying]] if staying else [])
     for _, answer in answering.calls:
         answer.set_result(True)
     ends = await ended(*outcomes)
-    assert [end is True for end in ends] == [name in patient for name in "abc"]
-    assert answering.told == [*patient]
+    assert [end is True for end in ends] == [name in staying for name in "abc"]
+    assert answering.told == [*staying]
     await asyncio.sleep(0)
     assert not answering.group.busy
 

@@ -83,6 +83,7 @@ async def leases(store, blank, database, monkeypatch, patient):
     """All connections are there already: with a new one everything is forgotten. The machine may be slow."""
     monkeypatch.setattr(remembered, "FRESH_S", 60.0)
     monkeypatch.setattr(remembered, "LAG_MS", 60_000)
+    monkeypatch.setattr(remembered, "REST_S", 3_600.0)
     held = [await store.pool.acquire() for _ in range(store.pool.get_max_size())]
     for connection in held:
         await store.pool.release(connection)
@@ -157,8 +158,9 @@ async def test_a_date_that_the_database_finds_late_is_not_believed(leases, monke
     if shared:
         with leases.transitions._group.under_way():
             change = asyncio.create_task(leases.change(task))
-            while not leases.transitions._group._waiting:
-                await asyncio.sleep(0.001)
+            async with asyncio.timeout(PATIENCE_S):
+                while not leases.transitions._group._waiting:
+                    await asyncio.sleep(0.001)
         assert await change == 1
     else:
         assert await leases.change(task) == 1

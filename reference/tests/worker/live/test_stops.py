@@ -105,8 +105,9 @@ async def test_permission_that_is_never_given_is_waited_for(
     async def without(scripted: Any, exchange: Any) -> Any:
         return scripted.authority(attempt, exchange.body["sequence"], dispatch=False)
 
-    coordinator.script(RENEWALS, *[without] * 100)
-    await start(pacing=quick(renew_interval_ms=20, dispatch_confirmation_ms=150))
+    coordinator.script(RENEWALS, *[without] * 200)
+    # enough for a second renewal on a slow machine
+    await start(pacing=quick(renew_interval_ms=20, dispatch_confirmation_ms=2_000))
     await attempt.end()
     assert started(attempt.report) == ("cancelled", "admission", False)
     intents = [body["intent"] for body in coordinator.seen(RENEWALS)]
