@@ -32,6 +32,8 @@ FORKS = {**WORDS, "fork": 4}
 AT_ONCE = Policy(max_attempts=2, retry_delay=0)
 DECISIONS = ("continue", "suspend", "wait", "timer", "suspend", "continue", "complete", "fail")
 SPAN_MS = 30_000
+LONG_MS = 3_600_000
+"""Of a timeout that nobody can bring about: longer than any example takes, however slow the target."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -281,7 +283,8 @@ class Flows(Tasks):
                 }
                 return {**common, "kind": "wait", **saved, "wait": timer}
             case "wait":
-                event = {"kind": "event", "key": wait, "timeout_ms": SPAN_MS if detail > 4 else None}
+                span = SPAN_MS if self.history.lab.target.moves_time else LONG_MS
+                event = {"kind": "event", "key": wait, "timeout_ms": span if detail > 4 else None}
                 return {**common, "kind": "wait", **saved, "wait": event, "commands": commands}
         keys = [*flow.children, *(command["key"] for command in commands)]
         until = list(dict.fromkeys(keys))[-1 - detail % 2 :]
